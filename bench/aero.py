@@ -1,8 +1,8 @@
-"""Full aerodynamics: what each effect costs, and a batch of drones in turbulence with all of it on.
+"""Measure full aerodynamics: the cost of each effect, and a batch of drones with all effects in turbulence.
 
 The vehicle is the bench's Crazyflie with body drag, dynamic inflow, H-force, flapping and ground effect. Every drone flies
-through Dryden turbulence of its own, drawn at 100 Hz and held through ten RK4 steps of 1 ms, as in a scenario. Timed is all of
-it: the normals, the wind, the steps.
+through independent Dryden turbulence, sampled at 100 Hz and held for ten RK4 steps of 1 ms, as in a scenario. The time covers
+everything: the normals, the wind and the steps.
 """
 
 import time
@@ -23,7 +23,7 @@ from samara.vehicles.build import with_effects
 from samara.wind.turbulence import Dryden
 
 DT = 1e-3
-PER_WIND = 10  # physics steps to each of the wind
+STEPS_PER_WIND_SAMPLE = 10  # physics steps per wind sample
 DRYDEN = Dryden(Vec3(5.0, 0.0, 0.0))
 PLAIN = samara.vehicle("crazyflie_documented").without_effect("contact", "damping")
 BLADES = {"blades": 2.0, "blade_inertia": 2e-9, "hinge_offset": 0.1}
@@ -47,59 +47,64 @@ EFFECTS: dict[str, dict[str, Any]] = {
 def flight(
     vehicle: Vehicle, advance: Callable[..., Any] = rk4
 ) -> tuple[Callable[[Any, Any, Any], tuple[Any, Any]], Templates]:
-    """One RK4 step in a wind that is held"""
+    """Return the body of one RK4 step in a held wind, and its templates."""
     state, command = samara.hover(vehicle)
 
-    def step(own: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
-        command, wind_W = held
+    def step(state_in: Any, held_inputs: Any, inputs: Any) -> tuple[Any, Any]:
+        command, wind_W = held_inputs
         environment = CALM._replace(wind_W=Vec3(*wind_W))
-        return advance(lambda x: derivative(x, command, vehicle, environment), own, DT), ()
+        return advance(lambda x: derivative(x, command, vehicle, environment), state_in, DT), ()
 
     return step, Templates(state, (command, (0.0, 0.0, 0.0)), ())
 
 
 def wind() -> tuple[Callable[[Any, Any, Any], tuple[Any, Any]], Templates]:
-    """One sample of each drone's turbulence, where it is and as fast as it flies"""
+    """Return the body that samples each drone's turbulence at its position and velocity, and its templates."""
 
-    def step(own: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
-        p_W, v_W = held
-        blown_W, memory = DRYDEN.sample_at(0.0, PER_WIND * DT, inputs, own[0], Vec3(*p_W), Vec3(*v_W))
-        return (memory, tuple(blown_W)), ()
+    def step(carry: Any, held_inputs: Any, inputs: Any) -> tuple[Any, Any]:
+        p_W, v_W = held_inputs
+        wind_W, turbulence_state = DRYDEN.sample_at(
+            0.0, STEPS_PER_WIND_SAMPLE * DT, inputs, carry[0], Vec3(*p_W), Vec3(*v_W)
+        )
+        return (turbulence_state, tuple(wind_W)), ()
 
-    nowhere = (0.0, 0.0, 1.0)
-    return step, Templates((DRYDEN.initial(), (0.0,) * 3), (nowhere, nowhere), (0.0,) * DRYDEN.normals_needed)
+    unit_z = (0.0, 0.0, 1.0)
+    return step, Templates((DRYDEN.initial(), (0.0,) * 3), (unit_z, unit_z), (0.0,) * DRYDEN.normals_needed)
 
 
-def filled(tree: Any, n: int, dtype: str) -> np.ndarray:
-    """The numbers of a template, n times, component first"""
+def repeat_template(tree: Any, n: int, dtype: str) -> np.ndarray:
+    """Repeat the numbers of a template for `n` drones; shape (components, n)."""
     return np.repeat(np.array(flatten(tree), dtype=dtype)[:, None], n, axis=1)
 
 
-def batch(vehicle: Vehicle, n: int = 16384, dtype: str = "float32", ticks: int = 4) -> float:
-    """Seconds per drone and RK4 step on this CPU"""
+def time_batch(vehicle: Vehicle, n: int = 16384, dtype: str = "float32", ticks: int = 4) -> float:
+    """Measure the seconds per drone and RK4 step on this CPU."""
     from samara.compiler.llvm.scan import compile_scan_llvm
 
-    (flying, flown), (blowing, blown) = flight(vehicle), wind()
-    fly = compile_scan_llvm(flying, flown, dtype=dtype, fast=True)
-    blow = compile_scan_llvm(blowing, blown, dtype=dtype, fast=True)
-    state, air = filled(flown.carry, n, dtype), filled(blown.carry, n, dtype)
-    command, rng = [np.float32(u) for u in flatten(flown.held[0])], np.random.default_rng(1)
+    (flight_body, flight_templates), (wind_body, wind_templates) = flight(vehicle), wind()
+    fly = compile_scan_llvm(flight_body, flight_templates, dtype=dtype, fast=True)
+    sample_wind = compile_scan_llvm(wind_body, wind_templates, dtype=dtype, fast=True)
+    state, wind_carry = (
+        repeat_template(flight_templates.carry, n, dtype),
+        repeat_template(wind_templates.carry, n, dtype),
+    )
+    command, rng = [np.float32(u) for u in flatten(flight_templates.held_inputs[0])], np.random.default_rng(1)
 
     def run() -> None:
-        own = state.copy()
+        states = state.copy()
         for _ in range(ticks):
-            drawn = rng.standard_normal((1, DRYDEN.normals_needed, n), dtype=dtype)
-            blow(air, list(own[:6]), drawn, 1)
-            fly(own, [*command, *air[-3:]], None, PER_WIND, PER_WIND)
-        if not np.isfinite(own).all():
-            raise FloatingPointError("the flight left the numbers")
+            noise = rng.standard_normal((1, DRYDEN.normals_needed, n), dtype=dtype)
+            sample_wind(wind_carry, list(states[:6]), noise, 1)
+            fly(states, [*command, *wind_carry[-3:]], None, STEPS_PER_WIND_SAMPLE, STEPS_PER_WIND_SAMPLE)
+        if not np.isfinite(states).all():
+            raise FloatingPointError("the state of a drone is not finite")
 
     run()
-    return best(run, 8) / (n * ticks * PER_WIND)
+    return best(run, 8) / (n * ticks * STEPS_PER_WIND_SAMPLE)
 
 
-def costs(n: int = 16384) -> list[dict[str, Any]]:
-    """What each effect adds: instructions of one derivative, and nanoseconds of an RK4 step in a batch, float32"""
+def effect_costs(n: int = 16384) -> list[dict[str, Any]]:
+    """Measure each effect: instructions of one derivative, and nanoseconds of an RK4 step in a batch, float32."""
     from samara.compiler.llvm.scan import compile_scan_llvm
 
     rows = []
@@ -111,8 +116,8 @@ def costs(n: int = 16384) -> list[dict[str, Any]]:
     for name, vehicle in vehicles.items():
         step, templates = flight(vehicle)
         run = compile_scan_llvm(step, templates, dtype="float32", fast=True)
-        state, steps = filled(templates.carry, n, "float32"), 10
-        command = [np.float32(u) for u in flatten(templates.held[0])]
+        state, steps = repeat_template(templates.carry, n, "float32"), 10
+        command = [np.float32(u) for u in flatten(templates.held_inputs[0])]
 
         def call(run: Any = run, state: Any = state, command: Any = command) -> None:
             run(state.copy(), [*command, 1.0, 0.0, 0.0], None, 10, 10)
@@ -131,22 +136,22 @@ def costs(n: int = 16384) -> list[dict[str, Any]]:
 
 
 def _instructions(vehicle: Vehicle) -> int:
-    from samara.compiler.trace.program import program_of
+    from samara.compiler.trace.program import trace_program
 
     state, command = samara.hover(vehicle)
     return len(
-        program_of(
+        trace_program(
             lambda s, u, w: (derivative(s, u, vehicle, CALM._replace(wind_W=w)),), state, command, CALM.wind_W
         ).instructions
     )
 
 
 def rows() -> list[dict[str, Any]]:
-    """Full aerodynamics in a batch, in Dryden turbulence"""
-    found = []
+    """Measure full aerodynamics in a batch in Dryden turbulence."""
+    measurements = []
     for name, vehicle in (("full aerodynamics", FULL), ("full aerodynamics, 3 inflow states", FULL_3)):
-        seconds = batch(vehicle)
-        found.append(
+        seconds = time_batch(vehicle)
+        measurements.append(
             {
                 "row": f"{name}, Dryden wind, batch 16384 float32 fast",
                 "steps_per_s": 1.0 / seconds,
@@ -156,45 +161,49 @@ def rows() -> list[dict[str, Any]]:
                 "effects": [e.name for e in vehicle.structure.effects],
             }
         )
-    return found
+    return measurements
 
 
 def gpu_batch(vehicle: Vehicle, n: int, launch: Any, ticks: int = 20, repeats: int = 5) -> dict[str, float]:
-    """The same on JAX's first device, float32: steps per second, seconds to compile, and whether the flight stays finite"""
+    """Measure the same on JAX's first device in float32: steps per second, compile time, and whether the states stay finite."""
     import jax
     import jax.numpy as jnp
 
     from samara.compiler.jax.folding_scalar import rk4_in_kernel
     from samara.compiler.jax.scan import flat_body, kernel_function
 
-    simulated = jax.default_backend() == "cpu"
-    (flying, flown), (blowing, blown) = flight(vehicle, rk4_in_kernel), wind()
-    fly = kernel_function(flying, flown, dtype="float32", fast=True, launch=launch, interpret=simulated)
-    blow = kernel_function(blowing, blown, dtype="float32", fast=True, interpret=simulated)
-    command = [jnp.float32(u) for u in flatten(flown.held[0])]
+    is_interpreted = jax.default_backend() == "cpu"
+    (flight_body, flight_templates), (wind_body, wind_templates) = flight(vehicle, rk4_in_kernel), wind()
+    fly = kernel_function(
+        flight_body, flight_templates, dtype="float32", fast=True, launch=launch, interpret=is_interpreted
+    )
+    sample_wind = kernel_function(wind_body, wind_templates, dtype="float32", fast=True, interpret=is_interpreted)
+    command = [jnp.float32(u) for u in flatten(flight_templates.held_inputs[0])]
 
-    def tick(carried: Any, key: Any) -> tuple[Any, None]:
-        own, air = carried
-        drawn = jax.random.normal(key, (1, DRYDEN.normals_needed, n), jnp.float32)
-        air, _ = blow(air, list(own[:6]), drawn, 1, 1)
-        own, _ = fly(own, [*command, *air[-3:]], None, PER_WIND, PER_WIND)
-        return (own, air), None
+    def tick(carry: Any, key: Any) -> tuple[Any, None]:
+        states, wind_carry = carry
+        noise = jax.random.normal(key, (1, DRYDEN.normals_needed, n), jnp.float32)
+        wind_carry, _ = sample_wind(wind_carry, list(states[:6]), noise, 1, 1)
+        states, _ = fly(states, [*command, *wind_carry[-3:]], None, STEPS_PER_WIND_SAMPLE, STEPS_PER_WIND_SAMPLE)
+        return (states, wind_carry), None
 
     @jax.jit
-    def run(own: Any, air: Any) -> Any:
-        return jax.lax.scan(tick, (own, air), jax.random.split(jax.random.key(1), ticks))[0]
+    def run(states: Any, wind_carry: Any) -> Any:
+        return jax.lax.scan(tick, (states, wind_carry), jax.random.split(jax.random.key(1), ticks))[0]
 
-    start = [jnp.asarray(filled(tree, n, "float32")) for tree in (flown.carry, blown.carry)]
-    before = time.perf_counter()
+    start = [
+        jnp.asarray(repeat_template(tree, n, "float32")) for tree in (flight_templates.carry, wind_templates.carry)
+    ]
+    begin = time.perf_counter()
     end, _ = jax.block_until_ready(run(*start))
-    first = time.perf_counter() - before
+    first_call_seconds = time.perf_counter() - begin
     seconds = best(lambda: jax.block_until_ready(run(*start)), repeats)
-    count = flat_body(flying, flown, "float32", True).work
+    operation_counts = flat_body(flight_body, flight_templates, "float32", True).work
     return {
-        "steps_per_second": n * ticks * PER_WIND / seconds,
-        "compile_seconds": first - seconds,
-        "operations": count.operations,
-        "instructions": count.instructions,
+        "steps_per_second": n * ticks * STEPS_PER_WIND_SAMPLE / seconds,
+        "compile_seconds": first_call_seconds - seconds,
+        "operations": operation_counts.operations,
+        "instructions": operation_counts.instructions,
         "finite": float(np.isfinite(np.asarray(end)).all()),
         "spread_m": float(np.asarray(end)[:3].std(axis=1).max()),
     }

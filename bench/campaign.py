@@ -1,8 +1,7 @@
-"""What a campaign costs beside its flights: `samara.sweep` from the rows to the Parquet files, against `samara.fly_many` alone.
+"""Measure the overhead of a campaign: `samara.sweep` from rows to Parquet files, against `samara.fly_many` alone.
 
-Twenty seconds of a Crazyflie in turbulence, ten numbers of each flight its own, double precision, strict; the same rows of both
-in turns. By the clock, and by the processor's time of all threads, which others on the machine do not change as much.
-
+Twenty seconds of a Crazyflie in turbulence, ten parameters varied per flight, double precision, strict. Both fly the same rows
+in turns. The bench measures wall-clock time and the CPU time of all threads, which other load on the machine disturbs less.
     python bench/campaign.py [ROWS]
 """
 
@@ -13,43 +12,49 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from campaign_files import campaign_in
+from campaign_files import write_campaign
 
 import samara
-from samara.campaigns.batch import Flying
-from samara.campaigns.samples import Block, as_varied
-from samara.campaigns.sweep import Progress
+from samara.campaigns.batch import CampaignFlights
+from samara.campaigns.samples import RowRange, varied_parameters
+from samara.campaigns.sweep import SweepProgress
 
 Seconds = np.ndarray[Any, Any]
 TENTH = '"controller.position" = { uniform = [2.9, 3.1] }'
 
 
 def campaigns(rows: int = 4096, turns: int = 3) -> list[dict[str, Any]]:
-    """Flights a second of a campaign, end to end with its files; the bar is 85 % of `fly_many`'s rate, the aim 95 %"""
-    with tempfile.TemporaryDirectory() as named:
-        folder = Path(named)
-        own = campaign_in(folder, rows * (1 + turns), tenth=TENTH, max_error=0.5)
-        flying = Flying.of(own)
-        block = Block(0, 0, own.flights)
-        flown: list[Seconds] = []  # by fly_many, a batch of the campaign each time
-        swept: list[Seconds] = []
-        since = _now()
+    """Measure the flights per second of a campaign with its files; at least 85 % of the rate of `fly_many`, 95 % desired."""
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = Path(folder_name)
+        campaign = write_campaign(folder, rows * (1 + turns), tenth=TENTH, max_error=0.5)
+        campaign_flights = CampaignFlights.prepare(campaign)
+        row_range = RowRange(0, 0, campaign.flights)
+        fly_many_seconds: list[Seconds] = []  # by fly_many, one batch of the campaign at a time
+        sweep_seconds: list[Seconds] = []
+        batch_begin = _now()
 
-        def between(told: Progress) -> None:
-            """After each batch of the campaign its rows once more, alone; the first batch of both is compiled"""
-            nonlocal since
-            if not told.done:
-                since = _now()
+        def time_fly_many(progress: SweepProgress) -> None:
+            """Fly each batch of the campaign once more with `fly_many`; the first batch of both includes compilation."""
+            nonlocal batch_begin
+            if not progress.done:
+                batch_begin = _now()
                 return
-            swept.append(_now() - since)
-            before = _now()
-            some = flying.rows(np.arange(told.done - rows, told.done), block)
-            samara.fly_many(flying.scenario, seeds=some.seeds, vary=as_varied(some, flying.scenario))
-            flown.append(_now() - before)
-            since = _now()
+            sweep_seconds.append(_now() - batch_begin)
+            begin = _now()
+            samples = campaign_flights.rows(np.arange(progress.done - rows, progress.done), row_range)
+            samara.fly_many(
+                campaign_flights.scenario,
+                seeds=samples.seeds,
+                vary=varied_parameters(samples, campaign_flights.scenario),
+            )
+            fly_many_seconds.append(_now() - begin)
+            batch_begin = _now()
 
-        samara.sweep(own, folder / "out", batch=rows, backend="llvm", progress=between)
-    wall, cpu = ([min(each[1:, what]) for each in (np.array(flown), np.array(swept))] for what in (0, 1))
+        samara.sweep(campaign, folder / "out", batch=rows, backend="llvm", progress=time_fly_many)
+    wall, cpu = (
+        [min(times[1:, clock]) for times in (np.array(fly_many_seconds), np.array(sweep_seconds))] for clock in (0, 1)
+    )
     return [
         {
             "row": f"campaign, {rows} flights of 20 s with ten numbers varied, to Parquet, float64 strict",
@@ -64,7 +69,7 @@ def campaigns(rows: int = 4096, turns: int = 3) -> list[dict[str, Any]]:
 
 
 def _now() -> Seconds:
-    """By the clock, and of the processor"""
+    """Return the wall-clock time and the CPU time of this process  [s]."""
     return np.array([time.perf_counter(), time.process_time()])
 
 

@@ -1,12 +1,12 @@
-"""Steps of environments to learn in: `environments.py NAME` prints how many a second, of all drones together, on the CPU.
+"""Measure training environments: `environments.py NAME` prints the steps per second of all drones together, on the CPU.
 
     python bench/environments.py samara                       # 4096 drones hovering, float32, actions at random
     bench/.venv/bin/python bench/environments.py crazyflow    # 4096 worlds of its DroneReachPos-v0
     bench/.venv/bin/python bench/environments.py gym_pybullet_drones
 
-A step is one action, with observation, reward, ends, and new starts where episodes are over. The peers' run at their own rates:
-Crazyflow's 50 actions a second over 500 steps of physics, gym-pybullet-drones' 30 over 240; Samara's is 100 over 100 of RK4,
-and `samara_500` has 50 over 500.
+A step is one action, with observation, reward, end of episode, and a reset where an episode ended. The peers run at their own
+rates: Crazyflow with 50 actions per 500 physics steps a second, gym-pybullet-drones with 30 per 240. Samara has 100 per 100
+RK4 steps, and `samara_500` 50 per 500.
 """
 
 import sys
@@ -17,15 +17,15 @@ import numpy as np
 DRONES = 4096
 
 
-def per_second(step, actions, repeats: int = 200) -> float:
-    """Drones over the shortest step's time, of many: the machine's other work only ever adds; resets are in the mean of ten"""
+def steps_per_second(step, actions, repeats: int = 200) -> float:
+    """Return the drone count over the shortest mean time of a step: other load only adds time; each mean includes resets."""
     times = []
-    for k in range(repeats):
-        before = time.perf_counter()
+    for repeat in range(repeats):
+        begin = time.perf_counter()
         for action in actions:
             step(action)
-        times.append((time.perf_counter() - before) / len(actions))
-        if k > 10 and sum(times) * len(actions) > 20.0:
+        times.append((time.perf_counter() - begin) / len(actions))
+        if repeat > 10 and sum(times) * len(actions) > 20.0:
             break
     return actions.shape[1] / min(times)
 
@@ -35,7 +35,7 @@ def samara(**changes) -> float:
 
     env = VectorEnv("hover", DRONES, dtype="float32", **changes)
     env.reset(seed=0)
-    return per_second(env.step, np.random.default_rng(0).uniform(-0.3, 0.3, (10, DRONES, 4)).astype(np.float32))
+    return steps_per_second(env.step, np.random.default_rng(0).uniform(-0.3, 0.3, (10, DRONES, 4)).astype(np.float32))
 
 
 def crazyflow() -> float:
@@ -50,10 +50,10 @@ def crazyflow() -> float:
         jax.block_until_ready(env.step(action)[0])
 
     low, high = env.action_space.low, env.action_space.high
-    share = np.random.default_rng(0).uniform(0.4, 0.6, (10, *env.action_space.shape))
-    actions = (low + share * (high - low)).astype(np.float32)
+    fractions = np.random.default_rng(0).uniform(0.4, 0.6, (10, *env.action_space.shape))
+    actions = (low + fractions * (high - low)).astype(np.float32)
     step(actions[0])
-    return per_second(step, actions, repeats=20)
+    return steps_per_second(step, actions, repeats=20)
 
 
 def gym_pybullet_drones() -> float:
@@ -66,7 +66,9 @@ def gym_pybullet_drones() -> float:
         if any(env.step(action)[2:4]):
             env.reset()
 
-    return per_second(step, np.random.default_rng(0).uniform(-0.3, 0.3, (10, *env.action_space.shape)), repeats=20)
+    return steps_per_second(
+        step, np.random.default_rng(0).uniform(-0.3, 0.3, (10, *env.action_space.shape)), repeats=20
+    )
 
 
 ROWS = {

@@ -1,9 +1,9 @@
-"""Where the time of a flight goes: processor time per simulated second of its parts, for the flights of `flight.py`.
+"""Measure the parts of a flight: CPU time per simulated second of each, for the flights of `flight.py`.
 
-    PYTHONPATH=src python bench/flight_parts.py     writes bench/results/flight_parts.json, which a picture is drawn from
+    PYTHONPATH=src python bench/flight_parts.py     writes bench/results/flight_parts.json, from which a figure is drawn
 
-Processor time of all threads, so that others on the machine disturb little; the fastest of several flights. What is recorded
-goes to nobody: packing and writing are done beside the flight by a thread of their own.
+The figures are CPU time of all threads, which other load disturbs little, of the fastest of several flights. The recorded
+blocks are discarded: in a real flight another thread packs and writes them.
 """
 
 import json
@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flight import Flight, ceiling, rows_flown
+from flight import Flight, bare_physics_factor, flight_cases
 
 from samara.core.atomic_files import write_text
-from samara.sim import simulation as flown
+from samara.sim import simulation as simulation_module
 from samara.sim.simulation import Simulation
 
 RESULT = Path(__file__).resolve().parent / "results" / "flight_parts.json"
@@ -24,60 +24,58 @@ REPEATS = 4
 
 
 class Watch:
-    """A function that adds up the processor time spent in it"""
+    """A wrapper of a function that accumulates the CPU time spent in it."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self.call, self.seconds = call, 0.0
 
-    def __call__(self, *told: Any, **named: Any) -> Any:
-        before = time.process_time()
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        begin = time.process_time()
         try:
-            return self.call(*told, **named)
+            return self.call(*arguments, **keywords)
         finally:
-            self.seconds += time.process_time() - before
+            self.seconds += time.process_time() - begin
 
 
-def once(flight: Flight, seconds: float) -> dict[str, float]:
-    """Milliseconds per simulated second"""
-    walk = flown.walk
+def fly_once(flight: Flight, seconds: float) -> dict[str, float]:
+    """Fly once; return the milliseconds per simulated second of each part."""
+    run_programs = simulation_module.run_programs
     simulation = Simulation(replace(flight.scenario, duration=seconds), lambda blocks, lines: None)
-    program, references, recording = Watch(walk), Watch(simulation._prepare), Watch(simulation._log.flush)
+    program, references, recording = Watch(run_programs), Watch(simulation._prepare), Watch(simulation._log.flush)
     vars(simulation)["_prepare"], vars(simulation._log)["flush"] = references, recording
-    simulation.advance()  # linked and compiled
-    for own in (program, references, recording):
-        own.seconds = 0.0
+    simulation.advance()  # link and compile before measuring
+    for watch in (program, references, recording):
+        watch.seconds = 0.0
     try:
-        vars(flown)["walk"] = program
-        before = time.process_time()
+        vars(simulation_module)["run_programs"] = program
+        begin = time.process_time()
         simulation.run()
-        total = time.process_time() - before
+        total = time.process_time() - begin
     finally:
-        vars(flown)["walk"] = walk
-    parts = {"program": program, "references": references, "recording": recording}
-    told = {name: 1e3 * own.seconds / seconds for name, own in parts.items()}
-    return {"total": 1e3 * total / seconds, **told}
+        vars(simulation_module)["run_programs"] = run_programs
+    watches = {"program": program, "references": references, "recording": recording}
+    part_times = {name: 1e3 * watch.seconds / seconds for name, watch in watches.items()}
+    return {"total": 1e3 * total / seconds, **part_times}
 
 
 def parts(flight: Flight) -> dict[str, Any]:
-    """Physics, the other stages of the program, references, recording, and what is left: Python and what it calls"""
+    """Return the times of physics, the other stages of the program, references, recording, and the remainder in Python."""
     seconds = 20.0 if len(flight.scenario.drones) == 1 else 3.0
-    own = min((once(flight, seconds) for _ in range(REPEATS)), key=lambda told: told["total"])
-    physics = min(1e3 / ceiling(flight, clock=time.process_time), own["program"])
-    rest = own["total"] - own["program"] - own["references"] - own["recording"]
+    times = min((fly_once(flight, seconds) for _ in range(REPEATS)), key=lambda candidate: candidate["total"])
+    physics = min(1e3 / bare_physics_factor(flight, clock=time.process_time), times["program"])
+    remainder = times["total"] - times["program"] - times["references"] - times["recording"]
     return {
         "row": flight.name,
         "physics": physics,
-        "other stages": own["program"] - physics,
-        "references": own["references"],
-        "recording": own["recording"],
-        "Python": rest,
+        "other stages": times["program"] - physics,
+        "references": times["references"],
+        "recording": times["recording"],
+        "Python": remainder,
     }
 
 
 if __name__ == "__main__":
-    found = [parts(flight) for flight in rows_flown()]
-    write_text(
-        RESULT, json.dumps({"unit": "ms of processor time per simulated second", "rows": found}, indent=2) + "\n"
-    )
-    for each in found:
-        print(each)
+    rows = [parts(flight) for flight in flight_cases()]
+    write_text(RESULT, json.dumps({"unit": "ms of processor time per simulated second", "rows": rows}, indent=2) + "\n")
+    for row in rows:
+        print(row)

@@ -1,11 +1,11 @@
-"""How many whole flights a GPU flies: a million Crazyflies, from the ground and back in turbulence, twenty seconds each.
+"""Measure complete flights on a GPU: a million Crazyflies on a round trip from the ground in turbulence, twenty seconds each.
 
     PYTHONPATH=src python3 bench/gpu_flights.py --out bench/results/gpu_flights.json
 
-needs NumPy and JAX only. Physics at 1 kHz, `geometric` at 250 Hz, Dryden's wind at 50 Hz, every flight with a seed of its own;
-then the same on an IMU and motion capture through the error-state Kalman filter. `flights/s` is the whole call without the
-compiling: keys hashed, states placed, flown, and all that comes of it brought back. Beside it stand the same in physics steps,
-and what the bare physics does in a kernel of its own, with contact and without. `--small` is for a look without a GPU.
+needs NumPy and JAX only. Physics at 1 kHz, `geometric` at 250 Hz, Dryden wind at 50 Hz, a different seed for every flight; then
+the same with an IMU and motion capture through the error-state Kalman filter. `flights/s` covers the whole call without
+compilation: key derivation, initial states, flight, and transfer of the results. Beside it stand the same rate in physics
+steps, and the rate of the bare physics in a separate kernel, with and without contact. `--small` runs a test without a GPU.
 """
 
 import argparse
@@ -27,10 +27,10 @@ from samara.compiler.jax.scan import compile_scan_pallas, flat_body
 from samara.compiler.stepper import Stepper
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.physics.multirotor import environment_of
+from samara.physics.multirotor import complete_environment
 from samara.physics.types import Vehicle
-from samara.sim.executors.jax import work
-from samara.sim.fly_many_jax import compiled, fly_batch_jax, keys_of, start_values
+from samara.sim.executors.jax import operation_counts
+from samara.sim.fly_many_jax import compile_segments, derive_keys, fly_batch_jax, start_values
 from samara.vehicles.trim import hover
 
 STEPS_PER_SECOND = 1000
@@ -45,30 +45,31 @@ def flights(
     backend: str = "pallas",
     vary: Any = None,
     vehicle: Vehicle | None = None,
-    **how: Any,
+    **extra_options: Any,
 ) -> dict[str, Any]:
-    """The whole call, and the part of it on the device"""
+    """Measure the whole call, and the part of it on the device."""
     scenario, seeds = there_and_back(duration, filtered=filtered, vehicle=vehicle), np.arange(n)
-    asked: dict[str, Any] = {"backend": backend, "dtype": "float32", "fast": True, **how}
-    times, told = [], None
+    options: dict[str, Any] = {"backend": backend, "dtype": "float32", "fast": True, **extra_options}
+    times, result = [], None
     for _ in range(1 + REPEATS):
-        before = time.perf_counter()
-        told = fly_batch_jax(scenario, seeds, vary=vary, **asked)
-        times.append(time.perf_counter() - before)
-    ((segment, run),) = compiled(scenario, tuple(vary or ()), **asked)
+        begin = time.perf_counter()
+        result = fly_batch_jax(scenario, seeds, vary=vary, **options)
+        times.append(time.perf_counter() - begin)
+    ((segment, run),) = compile_segments(scenario, tuple(vary or ()), **options)
     values = start_values(scenario, segment, seeds, vary or {}, None, None, "float32")
-    keys = {source: keys_of(seeds, source) for source in segment.program.sources}
+    keys = {source: derive_keys(seeds, source) for source in segment.program.sources}
     on_device = []
     for _ in range(REPEATS):
-        before = time.perf_counter()
+        begin = time.perf_counter()
         jax.block_until_ready(run(values, keys, segment.tables))
-        on_device.append(time.perf_counter() - before)
-    counted = {
-        name: own.instructions for name, own in work(segment.program, values, dtype="float32", fast=True).items()
+        on_device.append(time.perf_counter() - begin)
+    instruction_counts = {
+        name: counts.instructions
+        for name, counts in operation_counts(segment.program, values, dtype="float32", fast=True).items()
     }
     best = min(times[1:])
-    assert told is not None
-    few = slice(0, 16)
+    assert result is not None
+    first_flights = slice(0, 16)
     return {
         "flights": n,
         "flights_per_second": n / best,
@@ -77,31 +78,31 @@ def flights(
         "seconds": times[1:],
         "device_seconds": on_device,
         "compile_seconds": times[0] - best,
-        "instructions": counted,
-        "landed": float(told.landed.mean()),
-        "crashed": float(told.crashed.mean()),
-        "rms_error": float(np.sqrt((told.rms_error**2).mean())),
-        "worst_of_first": told.worst_error[few].tolist(),
-        "rms_of_first": told.rms_error[few].tolist(),
-        "touchdown_of_first": told.touchdown_speed[few].tolist(),
-        "final_of_first": np.stack([x[few] for x in told.final.p_W]).tolist(),
+        "instructions": instruction_counts,
+        "landed": float(result.landed.mean()),
+        "crashed": float(result.crashed.mean()),
+        "rms_error": float(np.sqrt((result.rms_error**2).mean())),
+        "worst_of_first": result.max_error[first_flights].tolist(),
+        "rms_of_first": result.rms_error[first_flights].tolist(),
+        "touchdown_of_first": result.max_touchdown_speed[first_flights].tolist(),
+        "final_of_first": np.stack([x[first_flights] for x in result.final.p_W]).tolist(),
     }
 
 
-def bare_physics(n: int, steps: int, *, contact: bool, left_out: bool = False) -> dict[str, Any]:
-    """RK4 steps of the same vehicle alone, hovering under a command held, in one kernel"""
+def bare_physics(n: int, steps: int, *, contact: bool, skip_idle_contact: bool = False) -> dict[str, Any]:
+    """Measure RK4 steps of the same vehicle alone, hovering under a held command, in one kernel."""
     vehicle = plain_crazyflie()
     vehicle = vehicle if contact else vehicle.without_effect("contact")
-    body, templates, quiet = Stepper(vehicle, "rk4", "pallas").step(environment_of(vehicle))
-    run = compile_scan_pallas(body, templates, quiet if left_out else None, dtype="float32", fast=True)
+    body, templates, idle_path = Stepper(vehicle, "rk4", "pallas").step(complete_environment(vehicle))
+    run = compile_scan_pallas(body, templates, idle_path if skip_idle_contact else None, dtype="float32", fast=True)
     state, command = hover(vehicle, Vec3(0.0, 0.0, 2.0))
-    held = [*command, 1e-3, *flatten(environment_of(vehicle))]
+    held_inputs = [*command, 1e-3, *flatten(complete_environment(vehicle))]
     carry = jnp.asarray(np.repeat(np.array(flatten(state), dtype=np.float32)[:, None], n, axis=1))
     times = []
     for _ in range(1 + REPEATS):
-        before = time.perf_counter()
-        jax.block_until_ready(run(carry, held, None, steps, steps))
-        times.append(time.perf_counter() - before)
+        begin = time.perf_counter()
+        jax.block_until_ready(run(carry, held_inputs, None, steps, steps))
+        times.append(time.perf_counter() - begin)
     best = min(times[1:])
     return {
         "drones": n,
@@ -115,25 +116,28 @@ Row = tuple[str, Callable[[], dict[str, Any]]]
 
 
 def rows(n: int, duration: float, steps: int) -> list[Row]:
-    def flown(name: str, filtered: bool, count: int = n, **how: Any) -> Row:
-        return name, lambda: flights(count, duration, filtered=filtered, **how)
+    def flight_row(name: str, filtered: bool, count: int = n, **options: Any) -> Row:
+        return name, lambda: flights(count, duration, filtered=filtered, **options)
 
     spread = np.random.default_rng(1).uniform(0.9, 1.1, (2, n))
     vehicle = plain_crazyflie()
-    own = {
+    varied = {
         "mass": vehicle.mass * spread[0],
         "rotors.k_thrust": np.outer([rotor.k_thrust for rotor in vehicle.rotors], spread[1]),
     }
     return [
         ("bare physics, no contact", lambda: bare_physics(n, steps, contact=False)),
-        ("bare physics, contact left out in the air", lambda: bare_physics(n, steps, contact=True, left_out=True)),
+        (
+            "bare physics, contact left out in the air",
+            lambda: bare_physics(n, steps, contact=True, skip_idle_contact=True),
+        ),
         ("bare physics, contact at every step", lambda: bare_physics(n, steps, contact=True)),
-        flown("geometric", False),
-        flown("geometric, the Crazyflie as identified", False, vehicle=samara.vehicle("crazyflie")),
-        flown("geometric, own mass and thrust", False, vary=own),
-        flown("Kalman filter", True, n // 4),
-        flown("Kalman filter, all of them", True),
-        flown("geometric, a loop of XLA", False, n // 4, backend="jax"),
+        flight_row("geometric", False),
+        flight_row("geometric, the Crazyflie as identified", False, vehicle=samara.vehicle("crazyflie")),
+        flight_row("geometric, own mass and thrust", False, vary=varied),
+        flight_row("Kalman filter", True, n // 4),
+        flight_row("Kalman filter, all of them", True),
+        flight_row("geometric, a loop of XLA", False, n // 4, backend="jax"),
     ]
 
 
@@ -143,7 +147,7 @@ def line(name: str, result: dict[str, Any]) -> str:
     steps = f"{result['steps_per_second'] / 1e9:7.2f} G steps/s  compiled in {result['compile_seconds']:5.1f} s"
     if "flights_per_second" not in result:
         return f"{name:42s} {'':35s} {steps}  {result['instructions']} instructions"
-    per_second = f"{result['flights_per_second']:9.0f} flights/s ({result['device_flights_per_second']:9.0f} on it)"
+    per_second = f"{result['flights_per_second']:9.0f} flights/s ({result['device_flights_per_second']:9.0f} on device)"
     end = f"landed {100 * result['landed']:.1f} %, crashed {100 * result['crashed']:.2f} %, RMS {result['rms_error']:.4f} m"
     return f"{name:42s} {per_second} {steps}  {end}"
 
@@ -151,12 +155,12 @@ def line(name: str, result: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="write the results here as JSON, after every row")
-    parser.add_argument("--small", action="store_true", help="few flights of a tenth of a second, to see that it runs")
-    parser.add_argument("--budget", type=float, default=300.0, help="start no row after so many seconds")
-    parser.add_argument("--only", default="", help="rows whose name has this in it")
+    parser.add_argument("--small", action="store_true", help="fly a few flights of 0.1 s to test the script")
+    parser.add_argument("--budget", type=float, default=300.0, help="do not start a row after this time [s]")
+    parser.add_argument("--only", default="", metavar="TEXT", help="measure only the rows with TEXT in their name")
     options = parser.parse_args()
     n, duration = (8, 0.1) if options.small else (1 << 20, 20.0)
-    device, began = jax.devices()[0].device_kind, time.perf_counter()
+    device, begin = jax.devices()[0].device_kind, time.perf_counter()
     document: dict[str, Any] = {
         "device": device,
         "jax": jax.__version__,
@@ -168,13 +172,13 @@ def main() -> None:
         if options.only not in name:
             continue
         try:
-            if time.perf_counter() - began > options.budget:
-                raise TimeoutError(f"left out: {options.budget:g} s are over")
+            if time.perf_counter() - begin > options.budget:
+                raise TimeoutError(f"skipped: the budget of {options.budget:g} s is used up")
             result = measure()
-        except Exception as error:  # a row that fails says so, and the others go on
+        except Exception as error:  # a row that fails reports its error; the other rows follow
             result = {"error": f"{type(error).__name__}: {error}"[:500]}
         document["rows"].append({"name": name} | result)
-        print(line(name, result), f" [{time.perf_counter() - began:.0f} s]", flush=True)
+        print(line(name, result), f" [{time.perf_counter() - begin:.0f} s]", flush=True)
         if options.out:
             temporary = options.out.with_name(f".{options.out.name}.{os.getpid()}")
             temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

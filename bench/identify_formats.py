@@ -1,7 +1,7 @@
-"""Ten synthetic vehicles more through each file format: `python bench/identify_formats.py [--formats px4,csv]`.
+"""Identify ten more synthetic vehicles through each log format: `python bench/identify_formats.py [--formats px4,csv]`.
 
-Flights are written as autopilots log them (`tests/support/log_files.py`), read back and identified. Cases are kept, so that a
-campaign that was stopped goes on. Two processes: one for those with motion capture, one for those without.
+Flights are written as autopilots log them (`tests/support/log_files.py`), read back and identified. Results are saved per case,
+so an interrupted campaign resumes. Two processes run: one for vehicles with motion capture, one for those without.
 """
 
 import argparse
@@ -12,31 +12,37 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from studies.identification import identified, on_screen, read_result, table
+from studies.identification import identify_case, progress_bar, read_result, table
 from studies.synthetic import is_captured
-from support.format_cases import FORMATS, numbers_for, through_each
+from support.format_cases import FORMATS, format_case_numbers, run_formats
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--formats", default=",".join(FORMATS), help=f"some of {', '.join(FORMATS)}")
-    parser.add_argument("--first", type=int, default=200, help="the first vehicle's number")
+    parser.add_argument("--formats", default=",".join(FORMATS), help=f"comma-separated formats: {', '.join(FORMATS)}")
+    parser.add_argument("--first", type=int, default=200, help="number of the first vehicle")
     parser.add_argument("--count", type=int, default=10)
     parser.add_argument("--out", type=Path, default=Path("out/identify_formats"))
-    asked = parser.parse_args()
-    wanted = {name: numbers_for(name, asked.first, asked.count) for name in asked.formats.split(",")}
-    every = sorted({own for numbers in wanted.values() for own in numbers})
-    files = [asked.out / name / f"case_{own:04d}.json" for name, numbers in wanted.items() for own in numbers]
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool, on_screen(len(files)) as progress:
-        halves = [[own for own in every if is_captured(own) == captured] for captured in (True, False)]
-        waiting = {pool.submit(through_each, wanted, half, asked.out, identified) for half in halves}
-        while waiting:
-            finished, waiting = wait(waiting, 1.0, FIRST_COMPLETED)
+    options = parser.parse_args()
+    numbers_by_format = {
+        name: format_case_numbers(name, options.first, options.count) for name in options.formats.split(",")
+    }
+    all_numbers = sorted({number for numbers in numbers_by_format.values() for number in numbers})
+    files = [
+        options.out / name / f"case_{number:04d}.json"
+        for name, numbers in numbers_by_format.items()
+        for number in numbers
+    ]
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool, progress_bar(len(files)) as progress:
+        halves = [[number for number in all_numbers if is_captured(number) == captured] for captured in (True, False)]
+        pending = {pool.submit(run_formats, numbers_by_format, half, options.out, identify_case) for half in halves}
+        while pending:
+            finished, pending = wait(pending, 1.0, FIRST_COMPLETED)
             progress(sum(file.exists() for file in files), len(files))
-            for own in finished:
-                own.result()
-    for name, numbers in wanted.items():
-        results = [read_result(asked.out / name / f"case_{own:04d}.json") for own in numbers]
+            for future in finished:
+                future.result()
+    for name, numbers in numbers_by_format.items():
+        results = [read_result(options.out / name / f"case_{number:04d}.json") for number in numbers]
         print(f"{name}\n{table(results)}\n")
 
 

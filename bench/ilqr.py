@@ -1,12 +1,12 @@
-"""iLQR: one iteration, a real-time iteration, a cold solution, batches; and Crocoddyl's FDDP on the same problem.
+"""Measure iLQR: one iteration, a real-time iteration, a cold solution, batches; and Crocoddyl's FDDP on the same problem.
 
     python bench/ilqr.py                 the rows for this CPU, and Crocoddyl's in bench/.venv
-    python bench/ilqr.py --gpu           batches in JAX on whatever device it has; needs NumPy and JAX only
+    python bench/ilqr.py --gpu           batches in JAX on its default device; needs NumPy and JAX only
 
-The problem shared with Crocoddyl: a Crazyflie without drag, from hover to a point 1 m ahead and 0.5 m up, a thrust for each
-rotor, 40 steps of 0.05 s, the same goals, weights and step sizes. Crocoddyl's cost is written in its own residuals of state and
-control, in body axes and with the tilt as an angle, so the two final costs are near each other and not the same. Its "euler" is
-semi-implicit, and its RK4 also integrates the cost.
+The problem shared with Crocoddyl: a Crazyflie without drag, from hover to a point 1 m ahead and 0.5 m up, one thrust per rotor,
+40 steps of 0.05 s, the same goals, weights and step sizes. Crocoddyl's cost uses its own residuals of state and control, in
+body axes and with the tilt as an angle, so the two final costs are close but not equal. Its "euler" is semi-implicit, and its
+RK4 also integrates the cost.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ask import PYTHON, ask
+from peer_process import PYTHON, run_peer
 from timing import best
 
 HORIZON, DT, ITERATIONS = 40, 0.05, 10
@@ -24,12 +24,12 @@ REPEATS = 200
 
 
 def rows(python: Path = PYTHON) -> list[dict[str, Any]]:
-    """The rows of the bench"""
-    return [*alone(), *batches(), *against_crocoddyl(python)]
+    """Measure the rows of the bench."""
+    return [*single_problems(), *batches(), *against_crocoddyl(python)]
 
 
-def alone() -> list[dict[str, Any]]:
-    """One problem, one core."""
+def single_problems() -> list[dict[str, Any]]:
+    """Measure one problem on one core."""
     import samara
     from samara.control.mpc import ILQR
     from samara.core.algebra import Vec3
@@ -39,63 +39,69 @@ def alone() -> list[dict[str, Any]]:
     vehicle = samara.vehicle("crazyflie_documented")
     state, _ = samara.hover(vehicle)
     target = (1.0, 0.3, 1.5)
-    begun = time.perf_counter()
-    far = ILQR(vehicle, horizon=HORIZON, tolerance=0.0)
-    far.solve(state, target)
-    compiling = time.perf_counter() - begun
-    near = ILQR(vehicle, tolerance=0.0)
-    warm = near.solve(state, target)
-    near(state, target, vehicle, near.initial_memory)
-    memory = near.initial_memory._replace(controls=warm.controls)
-    solver, flown = far._solver, near.on_arrays(vehicle, 1)
-    known = np.array(flatten(state))[:, None]
-    asked = np.repeat(np.array(flatten(Reference(Vec3(*target))))[None, :, None], 21, axis=0)
+    begin = time.perf_counter()
+    long_horizon = ILQR(vehicle, horizon=HORIZON, tolerance=0.0)
+    long_horizon.solve(state, target)
+    compile_seconds = time.perf_counter() - begin
+    short_horizon = ILQR(vehicle, tolerance=0.0)
+    warm_start = short_horizon.solve(state, target)
+    short_horizon(state, target, vehicle, short_horizon.initial_state)
+    controller_state = short_horizon.initial_state._replace(controls=warm_start.controls)
+    solver, batch_controller = long_horizon._solver, short_horizon.batch_controller(vehicle, 1)
+    state_columns = np.array(flatten(state))[:, None]
+    reference_columns = np.repeat(np.array(flatten(Reference(Vec3(*target))))[None, :, None], 21, axis=0)
 
     def one_iteration() -> float:
-        """Of the second: the first begins from hover, where much is zero"""
-        result = far.solve(state, target, iterations=2)
-        before = time.perf_counter()
+        """Time the second iteration: the first starts at hover, where many terms are zero."""
+        result = long_horizon.solve(state, target, iterations=2)
+        begin_iteration = time.perf_counter()
         solver.run(result.cost, 1, 0.0)
-        return time.perf_counter() - before
+        return time.perf_counter() - begin_iteration
 
     return [
-        _row("iLQR, one iteration, N = 40", min(one_iteration() for _ in range(REPEATS)), compile_s=compiling),
+        _row("iLQR, one iteration, N = 40", min(one_iteration() for _ in range(REPEATS)), compile_s=compile_seconds),
         _row(
             "iLQR, real-time iteration, N = 20",
-            best(lambda: near.solve(state, target, warm_start=warm, shift=0.01, iterations=1), REPEATS),
+            best(lambda: short_horizon.solve(state, target, warm_start=warm_start, shift=0.01, iterations=1), REPEATS),
         ),
-        _row("iLQR as a controller, N = 20", best(lambda: near(state, target, vehicle, memory), REPEATS)),
-        _row("iLQR as a controller on arrays, N = 20", best(lambda: flown.run(known, asked), REPEATS)),
-        _row("iLQR, 12 iterations from cold, N = 20", best(lambda: near.solve(state, target), REPEATS)),
+        _row(
+            "iLQR as a controller, N = 20",
+            best(lambda: short_horizon(state, target, vehicle, controller_state), REPEATS),
+        ),
+        _row(
+            "iLQR as a controller on arrays, N = 20",
+            best(lambda: batch_controller.run(state_columns, reference_columns), REPEATS),
+        ),
+        _row("iLQR, 12 iterations from cold, N = 20", best(lambda: short_horizon.solve(state, target), REPEATS)),
     ]
 
 
 def batches(count: int = 4096) -> list[dict[str, Any]]:
-    """Problems in the lanes of one core's registers."""
+    """Measure problems in the SIMD lanes of one core."""
     import samara
     from samara.control.mpc import ILQR
 
     ilqr = ILQR(samara.vehicle("crazyflie_documented"))
     states, targets = some_problems(count)
-    found = []
+    measurements = []
     for dtype in ("float32", "float64"):
-        warm = ilqr.solve_batch(states, targets, layout="wxyz", dtype=dtype)
-        again = lambda dtype=dtype, warm=warm: ilqr.solve_batch(  # noqa: E731
-            states, targets, layout="wxyz", dtype=dtype, warm_start=warm, iterations=1
+        warm_start = ilqr.solve_batch(states, targets, layout="wxyz", dtype=dtype)
+        solve_again = lambda dtype=dtype, warm_start=warm_start: ilqr.solve_batch(  # noqa: E731
+            states, targets, layout="wxyz", dtype=dtype, warm_start=warm_start, iterations=1
         )
-        seconds = best(again, 10)
-        found.append(
+        seconds = best(solve_again, 10)
+        measurements.append(
             _row(
                 f"iLQR, real-time iterations of {count} problems in lanes, N = 20, {dtype}",
                 seconds / count,
                 per_s=count / seconds,
             )
         )
-    return found
+    return measurements
 
 
 def some_problems(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """States (13, B) around hover, and targets (3, B) within a metre or two"""
+    """Draw states (13, B) around hover, and targets (3, B) within a metre or two."""
     rng = np.random.default_rng(0)
     states = np.zeros((13, count))
     states[2], states[6] = 1.0, 1.0
@@ -107,14 +113,14 @@ def some_problems(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def against_crocoddyl(python: Path) -> list[dict[str, Any]]:
-    """The same problem here and there"""
+    """Measure the same problem with Samara and with Crocoddyl."""
     import samara
     from samara.control.mpc import ILQR
 
     vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping")
     state, _ = samara.hover(vehicle)
     target, weights = (1.0, 0.0, 1.5), {"thrust_weight": 300.0, "torque_weight": 0.0, "smoothing_weight": 0.0}
-    found = []
+    measurements = []
     for integrator in ("rk4", "euler"):
         ilqr = ILQR(
             vehicle,
@@ -125,14 +131,14 @@ def against_crocoddyl(python: Path) -> list[dict[str, Any]]:
             tolerance=0.0,
             **weights,
         )
-        found += _both(ilqr, state, target, python)
-    return found
+        measurements += _compare_with_crocoddyl(ilqr, state, target, python)
+    return measurements
 
 
-def _both(ilqr: Any, state: Any, target: Any, python: Path) -> list[dict[str, Any]]:
+def _compare_with_crocoddyl(ilqr: Any, state: Any, target: Any, python: Path) -> list[dict[str, Any]]:
     vehicle, integrator = ilqr.vehicle, ilqr.model.integrator
     result = ilqr.solve(state, target, iterations=ITERATIONS)
-    ours = _row(
+    measurement = _row(
         f"iLQR, an iteration of a cold solution, rotor thrusts, N = 40, {integrator}",
         best(lambda: ilqr.solve(state, target, iterations=ITERATIONS), REPEATS) / result.iterations,
         cost=result.cost,
@@ -155,14 +161,14 @@ def _both(ilqr: Any, state: Any, target: Any, python: Path) -> list[dict[str, An
         "weights": ilqr.weights._asdict(),
         "alphas": list(ilqr.line_search),
     }
-    theirs = ask(
+    crocoddyl_measurements = run_peer(
         "Crocoddyl", [Path(__file__).resolve(), "--crocoddyl"], python, json.dumps(problem), OMP_NUM_THREADS="1"
     )
-    return [ours, *({**own, "times_ours": own["us"] / ours["us"]} for own in theirs)]
+    return [measurement, *({**row, "times_ours": row["us"] / measurement["us"]} for row in crocoddyl_measurements)]
 
 
 def crocoddyl_rows(problem: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run in bench/.venv: FDDP, without limits and with them"""
+    """Measure FDDP without and with limits; runs in bench/.venv."""
     import crocoddyl
     import pinocchio as pin
 
@@ -173,12 +179,12 @@ def crocoddyl_rows(problem: dict[str, Any]) -> list[dict[str, Any]]:
         joint, pin.Inertia(problem["mass"], np.zeros(3), np.diag(problem["inertia"])), pin.SE3.Identity()
     )
     state = crocoddyl.StateMultibody(model)
-    kinds = crocoddyl.ThrusterType
+    spin_types = crocoddyl.ThrusterType
     thrusters = [
         crocoddyl.Thruster(
             pin.SE3(np.eye(3), np.array(rotor["r_B"])),
             rotor["ratio"],
-            kinds.CCW if rotor["spin"] > 0 else kinds.CW,
+            spin_types.CCW if rotor["spin"] > 0 else spin_types.CW,
             low,
             high,
         )
@@ -188,23 +194,25 @@ def crocoddyl_rows(problem: dict[str, Any]) -> list[dict[str, Any]]:
     w, nu = problem["weights"], actuation.nu
 
     def node(goal: np.ndarray, terminal: bool) -> Any:
-        turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), goal[6:9])
-        reference = np.concatenate([goal[:3], turn.coeffs(), turn.toRotationMatrix().T @ goal[3:6], np.zeros(3)])
-        kind = (
+        attitude = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), goal[6:9])
+        reference = np.concatenate(
+            [goal[:3], attitude.coeffs(), attitude.toRotationMatrix().T @ goal[3:6], np.zeros(3)]
+        )
+        weight_names = (
             ("terminal_position_weight", "terminal_velocity_weight", "terminal_tilt_weight")
             if terminal
             else ("position_weight", "velocity_weight", "tilt_weight")
         )
-        position, velocity, tilt = (w[name] for name in kind)
+        position, velocity, tilt = (w[name] for name in weight_names)
         rate = 0.0 if terminal else w["yaw_rate_weight"]
-        of_state = np.array([position] * 3 + [tilt, tilt, 0.0] + [velocity] * 3 + [0.0, 0.0, rate])
+        state_weights = np.array([position] * 3 + [tilt, tilt, 0.0] + [velocity] * 3 + [0.0, 0.0, rate])
         costs = crocoddyl.CostModelSum(state, nu)
         scale = 1.0 if terminal else 1.0 / DT  # its running costs are rates
         costs.addCost(
             "state",
             crocoddyl.CostModelResidual(
                 state,
-                crocoddyl.ActivationModelWeightedQuad(of_state),
+                crocoddyl.ActivationModelWeightedQuad(state_weights),
                 crocoddyl.ResidualModelState(state, reference, nu),
             ),
             scale,
@@ -216,41 +224,41 @@ def crocoddyl_rows(problem: dict[str, Any]) -> list[dict[str, Any]]:
                 crocoddyl.CostModelResidual(state, crocoddyl.ResidualModelControl(state, hover)),
                 scale * w["thrust_weight"],
             )
-        free = crocoddyl.DifferentialActionModelFreeFwdDynamics(state, actuation, costs)
+        dynamics = crocoddyl.DifferentialActionModelFreeFwdDynamics(state, actuation, costs)
         if terminal:
-            return crocoddyl.IntegratedActionModelEuler(free, 0.0)
+            return crocoddyl.IntegratedActionModelEuler(dynamics, 0.0)
         if problem["integrator"] == "rk4":
-            own = crocoddyl.IntegratedActionModelRK(free, crocoddyl.RKType.four, DT)
+            action = crocoddyl.IntegratedActionModelRK(dynamics, crocoddyl.RKType.four, DT)
         else:
-            own = crocoddyl.IntegratedActionModelEuler(free, DT)
-        own.u_lb, own.u_ub = np.array(problem["low"]), np.array(problem["high"])
-        return own
+            action = crocoddyl.IntegratedActionModelEuler(dynamics, DT)
+        action.u_lb, action.u_ub = np.array(problem["low"]), np.array(problem["high"])
+        return action
 
     goals = np.array(problem["goals"])
     x = problem["start"]
-    x0 = np.array([*x[:3], *x[7:10], x[6], *x[3:6], *x[10:]])  # at rest: body axes or the world's, all one
+    x0 = np.array([*x[:3], *x[7:10], x[6], *x[3:6], *x[10:]])  # at rest, so body and world axes give the same velocity
     shooting = crocoddyl.ShootingProblem(x0, [node(goal, False) for goal in goals[:-1]], node(goals[-1], True))
     xs, us = [x0] * (HORIZON + 1), [np.array(problem["hover"])] * HORIZON
-    found = []
-    for name, make in (("FDDP", crocoddyl.SolverFDDP), ("BoxFDDP", crocoddyl.SolverBoxFDDP)):
-        solver = make(shooting)
+    measurements = []
+    for name, solver_type in (("FDDP", crocoddyl.SolverFDDP), ("BoxFDDP", crocoddyl.SolverBoxFDDP)):
+        solver = solver_type(shooting)
         solver.alphas = problem["alphas"]
         solver.th_stop = 1e-12
         times = []
         for _ in range(30):
-            before = time.perf_counter()
+            begin = time.perf_counter()
             solver.solve(xs, us, ITERATIONS, False)
-            made = min(solver.iter + 1, ITERATIONS)
-            times.append((time.perf_counter() - before) / made)
-        found.append(
+            iterations = min(solver.iter + 1, ITERATIONS)
+            times.append((time.perf_counter() - begin) / iterations)
+        measurements.append(
             {
                 "row": f"Crocoddyl {crocoddyl.__version__} {name}, the same, {problem['integrator']}",
                 "us": 1e6 * min(times),
-                "iterations": made,
+                "iterations": iterations,
                 "cost": float(solver.cost),
             }
         )
-    return found
+    return measurements
 
 
 # JAX -----------------------------------------------------------------------------------------------------------------
@@ -266,54 +274,56 @@ GPU_BATCHES = (
 
 
 def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[str, Any]]:
-    """Batches in JAX from cold; the iLQR document's limits, so that nothing but JAX is needed"""
+    """Measure batches in JAX from cold, with the limits of the iLQR document, so that only JAX is needed."""
     import jax
 
     import samara
-    from samara.control.mpc.batch_jax import Batch, PointTargets, jax_solver, point_goals
-    from samara.control.mpc.cost import Parameters, kind_of, vehicle_problem
-    from samara.control.mpc.options import MpcOptions, Shaping, Weights
-    from samara.control.mpc.prediction_model import DOCUMENTED_LIMITS, model_of
+    from samara.control.mpc.batch_jax import PointTargets, ProblemBatch, jax_solver, point_goals
+    from samara.control.mpc.cost import CostParameters, cost_structure, vehicle_problem
+    from samara.control.mpc.options import CostWeights, MpcOptions, Shaping
+    from samara.control.mpc.prediction_model import DOCUMENTED_LIMITS, build_prediction_model
     from samara.core.tree import flatten
 
     vehicle = samara.vehicle("crazyflie_documented")
-    model = model_of(vehicle, MpcOptions(dt=DT, limits=DOCUMENTED_LIMITS))
-    numbers = Parameters(Weights(torque_weight=5.3e5), model.hover_input, *model.limits, (), -1.0)
-    problem = vehicle_problem(model, kind_of(numbers))
-    sizes = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
-    found = []
+    model = build_prediction_model(vehicle, MpcOptions(dt=DT, limits=DOCUMENTED_LIMITS))
+    parameters = CostParameters(CostWeights(torque_weight=5.3e5), model.hover_input, *model.limits, (), -1.0)
+    problem = vehicle_problem(model, cost_structure(parameters))
+    step_sizes = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
+    measurements = []
     for dtype, iterations, count in batches:
         states, targets = some_problems(count)
         hover = np.array(model.hover_input)
         controls = np.broadcast_to(hover[:, None], (20, 4, count))
-        asked = PointTargets(targets, np.zeros(count), Shaping())
-        batch = Batch(states, asked, np.broadcast_to(hover[:, None], (4, count)), controls, np.zeros((4, 16)))
-        solve = jax_solver(problem, 20, iterations, sizes, dtype, point_goals(model, 20))
+        point_targets = PointTargets(targets, np.zeros(count), Shaping())
+        batch = ProblemBatch(
+            states, point_targets, np.broadcast_to(hover[:, None], (4, count)), controls, np.zeros((4, 16))
+        )
+        solve = jax_solver(problem, 20, iterations, step_sizes, dtype, point_goals(model, 20))
         batch = jax.device_put(batch)
 
         def call(solve: Any = solve, batch: Any = batch) -> Any:
-            return jax.block_until_ready(solve(batch, flatten(numbers), 1e-4))
+            return jax.block_until_ready(solve(batch, flatten(parameters), 1e-4))
 
-        begun = time.perf_counter()
+        begin = time.perf_counter()
         result = call()
-        compiling = time.perf_counter() - begun
+        compile_seconds = time.perf_counter() - begin
         seconds = best(call, 10)
-        found.append(
+        measurements.append(
             _row(
                 f"iLQR in JAX, {iterations} iterations of {count} problems, N = 20, {dtype}",
                 seconds / count,
                 per_s=count / seconds,
-                compile_s=compiling,
+                compile_s=compile_seconds,
                 device=str(jax.devices()[0]),
                 median_cost=float(np.median(np.asarray(result.cost))),
             )
         )
-        print(json.dumps(found[-1]), flush=True)
-    return found
+        print(json.dumps(measurements[-1]), flush=True)
+    return measurements
 
 
-def _row(name: str, seconds: float, **more: Any) -> dict[str, Any]:
-    return {"row": name, "us": 1e6 * seconds, **more}
+def _row(name: str, seconds: float, **extra: Any) -> dict[str, Any]:
+    return {"row": name, "us": 1e6 * seconds, **extra}
 
 
 if __name__ == "__main__":
@@ -322,5 +332,5 @@ if __name__ == "__main__":
     elif "--gpu" in sys.argv:
         gpu()
     else:
-        for each in rows():
-            print(json.dumps(each))
+        for row in rows():
+            print(json.dumps(row))

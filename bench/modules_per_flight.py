@@ -1,10 +1,10 @@
 """Count the `samara` modules that `samara.fly("hover")` runs through, and their lines.
 
-    PYTHONPATH=src python bench/modules_per_flight.py            the counts and, by package, the modules
+    PYTHONPATH=src python bench/modules_per_flight.py            the counts, and the modules by package
     PYTHONPATH=src python bench/modules_per_flight.py waypoints  the same for another scenario
 
 A module counts when one of its Python functions runs during the call. Every module that the flight imports is imported
-before, so that nothing of an import counts. The first call of a process loads, traces and compiles; the second finds that done.
+before, so that imports do not count. The first call of a process loads, traces and compiles; the second reuses the results.
 """
 
 import subprocess
@@ -23,14 +23,14 @@ LIST_IMPORTS = "import sys, samara; samara.fly(sys.argv[1]); print(*sys.modules)
 
 
 def modules_of_flight(scenario: str) -> dict[str, int]:
-    """Fly the scenario; return the modules that ran, by their path in the package, with their numbers of lines."""
+    """Fly the scenario; return the modules that ran, by their path in the package, with their line counts."""
     files: set[str] = set()
 
-    def note(frame: FrameType, event: str, argument: Any) -> None:
+    def record_file(frame: FrameType, event: str, argument: Any) -> None:
         files.add(frame.f_code.co_filename)
 
     fly = samara.fly
-    sys.setprofile(note)
+    sys.setprofile(record_file)
     try:
         fly(scenario)
     finally:
@@ -40,16 +40,18 @@ def modules_of_flight(scenario: str) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    flown = sys.argv[1] if len(sys.argv) > 1 else "hover"
-    listed = subprocess.run([sys.executable, "-c", LIST_IMPORTS, flown], capture_output=True, text=True, check=True)
-    for name in listed.stdout.split():
-        with suppress(ImportError):  # a name that stands for another module
+    scenario_name = sys.argv[1] if len(sys.argv) > 1 else "hover"
+    import_list = subprocess.run(
+        [sys.executable, "-c", LIST_IMPORTS, scenario_name], capture_output=True, text=True, check=True
+    )
+    for name in import_list.stdout.split():
+        with suppress(ImportError):  # an alias of another module
             import_module(name)
-    calls = {"first": modules_of_flight(flown), "second": modules_of_flight(flown)}
+    calls = {"first": modules_of_flight(scenario_name), "second": modules_of_flight(scenario_name)}
     for call, modules in calls.items():
         print(f"{call} call: {len(modules)} modules, {sum(modules.values())} lines")
     packages: dict[str, list[str]] = defaultdict(list)
     for path in calls["first"]:
         packages[Path(path).parts[0]].append(path.partition("/")[2] + ("" if path in calls["second"] else " (first)"))
-    for package, modules_in in packages.items():
-        print(f"{package} {len(modules_in)}: {', '.join(modules_in)}")
+    for package, package_modules in packages.items():
+        print(f"{package} {len(package_modules)}: {', '.join(package_modules)}")

@@ -1,4 +1,4 @@
-"""Small costs of a flight: the Crazyflie engine, random draws, and a recording beside the MCAP library's own."""
+"""Measure small costs of a flight: the Crazyflie engine, random draws, and a recording beside the MCAP library."""
 
 import tempfile
 from pathlib import Path
@@ -24,58 +24,58 @@ STREAMS = (
 
 
 def parts() -> list[dict[str, Any]]:
-    """The rows of the bench: seconds of each, the best of many."""
+    """Measure the rows of the bench: the best of many runs, in seconds."""
     engine = DroneEngine()
     draws = np.arange(62_500)
     with tempfile.TemporaryDirectory() as folder:
-        written, read, by_library, read_by_library = recording(Path(folder))
+        write_seconds, read_seconds, library_write_seconds, library_read_seconds = recording(Path(folder))
     return [
         {"row": "DroneEngine.step(0.005)", "seconds": best(lambda: [engine.step(0.005) for _ in range(100)]) / 100},
         {"row": "sixteen normals of one drone", "seconds": best(lambda: normals(1, "wind", 3, 9, 16), 300)},
         {"row": "a million normals", "seconds": best(lambda: normals(1, "wind", draws, 0, 16), 5)},
-        {"row": "recording a second of one drone", "seconds": written},
-        {"row": "the same by the MCAP library", "seconds": by_library},
-        {"row": f"reading {SECONDS} seconds", "seconds": read},
-        {"row": "the same by the MCAP library", "seconds": read_by_library},
+        {"row": "recording a second of one drone", "seconds": write_seconds},
+        {"row": "the same by the MCAP library", "seconds": library_write_seconds},
+        {"row": f"reading {SECONDS} seconds", "seconds": read_seconds},
+        {"row": "the same by the MCAP library", "seconds": library_read_seconds},
     ]
 
 
 def recording(folder: Path) -> tuple[float, float, float, float]:
-    """Seconds to write one second and to read all of them, ours and the library's, on the same messages."""
+    """Measure the seconds to write one second and to read all, by Samara and by the MCAP library, on the same messages."""
     path = folder / "run.mcap"
     seconds = iter(range(SECONDS))
     rng = np.random.default_rng(0)
 
-    def second_of(second: int) -> dict[str, Any]:
+    def make_blocks(second: int) -> dict[str, Any]:
         return {
-            own.topic: (
+            stream.topic: (
                 second * 1_000_000 + np.arange(rate) * (1_000_000 // rate),
-                rng.normal(size=(rate, len(own.fields))),
+                rng.normal(size=(rate, len(stream.fields))),
             )
-            for own, rate in STREAMS
+            for stream, rate in STREAMS
         }
 
-    blocks = [second_of(second) for second in range(SECONDS)]
-    with Recorder(path, [own for own, _ in STREAMS]) as recorder:
-        written = best(lambda: recorder.write(blocks[next(seconds)]), SECONDS)
+    blocks = [make_blocks(second) for second in range(SECONDS)]
+    with Recorder(path, [stream for stream, _ in STREAMS]) as recorder:
+        write_seconds = best(lambda: recorder.write(blocks[next(seconds)]), SECONDS)
     messages: list[Any] = []
     with path.open("rb") as file:
-        read_by_library = best(lambda: messages.extend(make_reader(file).iter_messages(log_time_order=False)), 1)
+        library_read_seconds = best(lambda: messages.extend(make_reader(file).iter_messages(log_time_order=False)), 1)
     with (folder / "again.mcap").open("wb") as file:
         writer = Writer(file, compression=CompressionType.NONE)
         writer.start()
         channel = writer.register_channel("/again", "protobuf", 0)
-        each = len(messages) // SECONDS
+        messages_per_second = len(messages) // SECONDS
 
         def write() -> None:
-            for _, _, message in messages[:each]:
+            for _, _, message in messages[:messages_per_second]:
                 writer.add_message(channel, message.log_time, message.data, message.publish_time)
 
-        by_library = best(write, SECONDS)
+        library_write_seconds = best(write, SECONDS)
         writer.finish()
-    return written, best(lambda: read_recording(path), 3), by_library, read_by_library
+    return write_seconds, best(lambda: read_recording(path), 3), library_write_seconds, library_read_seconds
 
 
 if __name__ == "__main__":
-    for own in parts():
-        print(f"{own['row']:40s} {1e6 * own['seconds']:12.1f} µs")
+    for row in parts():
+        print(f"{row['row']:40s} {1e6 * row['seconds']:12.1f} µs")

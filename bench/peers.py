@@ -1,9 +1,9 @@
-"""What the peers do on this machine: `peers.py NAME` prints the steps per second of one row, for bench/run.py; of a flight the
+"""Measure the peers on this machine: `peers.py NAME` prints the steps per second of one row for bench/run.py; for a flight, the
 simulated seconds per second.
 
-Runs in bench/.venv. peers.txt locks everything in it; asked for were crazyflow, rotorpy (with torch, torchdiffeq and roma
-for its batch) and crocoddyl. gym-pybullet-drones is no package: `make bench GYM_PYBULLET_DRONES=PATH` names a checkout of it,
-and installs what it needs besides, gym_pybullet_drones.txt.
+Runs in bench/.venv. peers.txt locks every package in it; the direct requirements are crazyflow, rotorpy (with torch,
+torchdiffeq and roma for its batch) and crocoddyl. gym-pybullet-drones is not a package:
+`make bench GYM_PYBULLET_DRONES=PATH` names a checkout of it and installs its requirements, gym_pybullet_drones.txt.
 """
 
 import json
@@ -14,7 +14,7 @@ from timing import best
 
 
 def crazyflow(worlds: int, steps: int) -> float:
-    """Steps per second of first-principles dynamics, RK4, commanded rotor speeds, inside one call."""
+    """Measure steps per second of first-principles dynamics, RK4, commanded rotor speeds, inside one call."""
     import jax
     from crazyflow.control import Control
     from crazyflow.dynamics import Dynamics
@@ -38,7 +38,7 @@ def crazyflow(worlds: int, steps: int) -> float:
 
 
 def rotorpy(steps: int) -> float:
-    """Steps per second of its single multirotor."""
+    """Measure steps per second of the single multirotor."""
     import numpy as np
     from rotorpy.vehicles.crazyflie_params import quad_params
     from rotorpy.vehicles.multirotor import Multirotor
@@ -63,7 +63,7 @@ def rotorpy(steps: int) -> float:
 
 
 def rotorpy_batched(drones: int, steps: int) -> float:
-    """Steps per second of its batched multirotor with all its aerodynamics, RK4, in a steady wind."""
+    """Measure steps per second of the batched multirotor with all its aerodynamics, RK4, in a steady wind."""
     import torch
     from rotorpy.vehicles.crazyflie_params import quad_params
     from rotorpy.vehicles.multirotor import BatchedMultirotor, BatchedMultirotorParams
@@ -91,7 +91,7 @@ def rotorpy_batched(drones: int, steps: int) -> float:
 
 
 def gym_pybullet_drones(physics: str, steps: int = 40) -> float:
-    """Steps per second of one drone, many to a call: "dyn" is its own explicit model, "pyb" PyBullet's rigid body."""
+    """Measure steps per second of one drone, many per call: "dyn" is the explicit model, "pyb" PyBullet's rigid body."""
     import contextlib
 
     import numpy as np
@@ -113,7 +113,7 @@ def gym_pybullet_drones(physics: str, steps: int = 40) -> float:
 
 
 def rotorpy_flight(seconds: float = 2.0) -> float:
-    """Simulated seconds per second of its own closed loop: a Crazyflie on a circle under its SE(3) controller, at 250 Hz."""
+    """Measure simulated seconds per second of RotorPy's loop: a Crazyflie on a circle, SE(3) controller, 250 Hz."""
     import numpy as np
     from rotorpy.controllers.quadrotor_control import SE3Control
     from rotorpy.environments import Environment
@@ -121,13 +121,16 @@ def rotorpy_flight(seconds: float = 2.0) -> float:
     from rotorpy.vehicles.crazyflie_params import quad_params
     from rotorpy.vehicles.multirotor import Multirotor
 
-    vehicle, way = Multirotor(quad_params), ThreeDCircularTraj(center=np.array([0, 0, 0]), radius=np.array([1, 1, 0]))
-    world = Environment(vehicle, SE3Control(quad_params), way, sim_rate=250)
+    vehicle, trajectory = (
+        Multirotor(quad_params),
+        ThreeDCircularTraj(center=np.array([0, 0, 0]), radius=np.array([1, 1, 0])),
+    )
+    world = Environment(vehicle, SE3Control(quad_params), trajectory, sim_rate=250)
     return seconds / best(lambda: world.run(t_final=seconds), 5)
 
 
 def gym_pybullet_drones_flight(physics: str, seconds: float = 2.0) -> float:
-    """Simulated seconds per second of its own closed loop: its PID controller at 250 Hz, physics at 1 kHz."""
+    """Measure simulated seconds per second of the package's loop: PID controller at 250 Hz, physics at 1 kHz."""
     import contextlib
 
     import numpy as np
@@ -138,14 +141,16 @@ def gym_pybullet_drones_flight(physics: str, seconds: float = 2.0) -> float:
     with contextlib.redirect_stdout(sys.stderr):
         start = np.array([[0.0, 0.0, 1.0]])
         env = CtrlAviary(physics=Physics(physics), initial_xyzs=start, pyb_freq=1000, ctrl_freq=250)
-        pilot = DSLPIDControl(drone_model=DroneModel.CF2X)
+        controller = DSLPIDControl(drone_model=DroneModel.CF2X)
 
     def run() -> None:
-        seen, _ = env.reset()
-        pilot.reset()
+        observations, _ = env.reset()
+        controller.reset()
         for _ in range(int(250 * seconds)):
-            rpm, _, _ = pilot.computeControlFromState(1 / 250, seen[0], target_pos=np.array([0.5, 0.0, 1.0]))
-            seen = env.step(rpm[None])[0]
+            rpm, _, _ = controller.computeControlFromState(
+                1 / 250, observations[0], target_pos=np.array([0.5, 0.0, 1.0])
+            )
+            observations = env.step(rpm[None])[0]
 
     with contextlib.redirect_stdout(sys.stderr):
         return seconds / best(run, 5)

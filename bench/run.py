@@ -1,14 +1,14 @@
-"""Samara and its peers on this CPU, in one run: tables, ratios, and out/bench/cpu.json.
+"""Measure Samara and its peers on this CPU, in one run: tables, ratios, and out/bench/cpu.json.
 
-    make bench                                the whole bench
+    make bench                                the complete bench
     make bench UPDATE=1                       the same, written over the committed bench/results/cpu.json
-    python bench/run.py --against Crazyflow   only the comparisons that have this in their name: against.json
-    python bench/run.py --check               only whether every peer can be imported
+    python bench/run.py --against Crazyflow   only the comparisons with this text in their name: against.json
+    python bench/run.py --check               only check that every peer can be imported
 
-The bench model is `crazyflie_documented`: thrust, reaction torque, first-order lag, linear drag and diagonal inertia,
-RK4 at 1 kHz; a second row of each kind has the default effects (angular damping and ground contact besides), a metre above the
-ground; `contact.py` says what contact costs there and on the ground, `aero.py` what full aerodynamics are. A peer that cannot
-be measured ends the run: one sentence, exit status 1, and nothing is written.
+The bench model is `crazyflie_documented`: thrust, reaction torque, first-order lag, linear drag and diagonal inertia, RK4 at
+1 kHz. A second row of each type has the default effects (plus angular damping and ground contact), a metre above the ground.
+`contact.py` measures contact in the air and on the ground, `aero.py` full aerodynamics. A peer that cannot be measured ends the
+run with one sentence and exit status 1; nothing is written.
 """
 
 import argparse
@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from aero import costs
+from aero import effect_costs
 from aero import rows as aero_rows
-from ask import PYTHON, PeerError, ask, check
 from campaign import campaigns
 from contact import rows as contact_rows
 from flight import compile_times, flights, many_flights
 from ilqr import rows as ilqr_rows
 from parts import parts as part_rows
+from peer_process import PYTHON, PeerError, check_peers, run_peer
 from peers import FROM_CHECKOUT, ROWS
 from rich.console import Console
 from rich.progress import track
@@ -39,7 +39,7 @@ from rich.table import Table
 from timing import best
 
 import samara
-from samara.compiler.trace.program import program_of
+from samara.compiler.trace.program import trace_program
 from samara.control.geometric import geometric
 from samara.core.atomic_files import write_text
 from samara.core.integrate import rk4
@@ -54,64 +54,74 @@ BENCH = FULL.without_effect("contact", "damping")
 
 
 def first_and_best(call: Callable[[], Any], repeats: int = 15) -> tuple[float, float]:
-    before = time.perf_counter()
+    begin = time.perf_counter()
     call()
-    return time.perf_counter() - before, best(call, repeats)
+    return time.perf_counter() - begin, best(call, repeats)
 
 
 def instructions(vehicle: samara.Vehicle) -> int:
     state, command = samara.hover(vehicle)
-    return len(program_of(lambda s, u: (rk4(lambda x: derivative(x, u, vehicle), s, DT),), state, command).instructions)
+    return len(
+        trace_program(lambda s, u: (rk4(lambda x: derivative(x, u, vehicle), s, DT),), state, command).instructions
+    )
 
 
-def row(name: str, vehicle: samara.Vehicle, seconds: float, steps: int, **more: Any) -> dict[str, Any]:
+def row(name: str, vehicle: samara.Vehicle, seconds: float, steps: int, **extra: Any) -> dict[str, Any]:
     effects = [effect.name for effect in vehicle.structure.effects]
     return {
         "row": name,
         "steps_per_s": steps / seconds,
         "us_per_step": 1e6 * seconds / steps,
         "effects": effects,
-        **more,
+        **extra,
     }
 
 
 def hovering(vehicle: samara.Vehicle) -> tuple[samara.State, tuple[float, ...]]:
-    """A metre above the ground."""
+    """Return the hover state one metre above the ground, and its command."""
     state, command = samara.hover(vehicle)
     return state._replace(p_W=samara.Vec3(0.0, 0.0, 1.0)), command
 
 
 def calls(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
-    """One drone, one step, from Python."""
+    """Measure one drone, one step per call from Python."""
     state, command = hovering(vehicle)
-    sim, buffer, many = samara.compile(vehicle, backend="llvm"), state.to_numpy(), 500
+    sim, buffer, call_count = samara.compile(vehicle, backend="llvm"), state.to_numpy(), 500
 
     def step() -> None:
-        for _ in range(many):
+        for _ in range(call_count):
             sim.step(state, command, DT)
 
     def step_into() -> None:
-        for _ in range(many):
+        for _ in range(call_count):
             sim.step_into(buffer, command, DT)
 
-    compiling, _ = first_and_best(lambda: sim.step(state, command, DT), 1)
+    compile_seconds, _ = first_and_best(lambda: sim.step(state, command, DT), 1)
     return [
-        row(f"single step call, {label}", vehicle, best(step), many, compile_s=compiling, dtype="float64", n=1),
-        row(f"single step_into call, {label}", vehicle, best(step_into), many, dtype="float64", n=1),
+        row(
+            f"single step call, {label}",
+            vehicle,
+            best(step),
+            call_count,
+            compile_s=compile_seconds,
+            dtype="float64",
+            n=1,
+        ),
+        row(f"single step_into call, {label}", vehicle, best(step_into), call_count, dtype="float64", n=1),
     ]
 
 
 def rollouts(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
-    """One drone, many steps inside one call."""
+    """Measure one drone, many steps inside one call."""
     state, command = hovering(vehicle)
     rows = []
     for dtype, fast in (("float64", False), ("float64", True), ("float32", False), ("float32", True)):
         sim, steps = samara.compile(vehicle, backend="llvm", dtype=dtype, fast=fast), 10_000
         buffer = state.to_numpy().astype(dtype)
         _, seconds = first_and_best(lambda sim=sim, buffer=buffer: sim.step_into(buffer, command, DT, steps=10_000))
-        kind = "fast" if fast else "strict"
+        mode = "fast" if fast else "strict"
         rows.append(
-            row(f"single rollout {dtype} {kind}, {label}", vehicle, seconds, steps, dtype=dtype, n=1, fast=fast)
+            row(f"single rollout {dtype} {mode}, {label}", vehicle, seconds, steps, dtype=dtype, n=1, fast=fast)
         )
     return rows
 
@@ -126,11 +136,20 @@ def batches(vehicle: samara.Vehicle, label: str, sizes: tuple[int, ...]) -> list
                 buffer = np.tile(state.to_numpy()[:, None], (1, n)).astype(dtype)
                 steps = max(10, min(2000, 1_000_000 // n))
                 call = lambda sim=sim, buffer=buffer, steps=steps: sim.step_into(buffer, command, DT, steps=steps)  # noqa: E731
-                compiling, seconds = first_and_best(call, 8)
-                kind = "fast" if fast else "strict"
-                name = f"batch {n} {dtype} {kind}, {label}"
+                compile_and_run_seconds, seconds = first_and_best(call, 8)
+                mode = "fast" if fast else "strict"
+                name = f"batch {n} {dtype} {mode}, {label}"
                 rows.append(
-                    row(name, vehicle, seconds, n * steps, dtype=dtype, n=n, fast=fast, compile_s=compiling - seconds)
+                    row(
+                        name,
+                        vehicle,
+                        seconds,
+                        n * steps,
+                        dtype=dtype,
+                        n=n,
+                        fast=fast,
+                        compile_s=compile_and_run_seconds - seconds,
+                    )
                 )
     return rows
 
@@ -150,19 +169,29 @@ def closed_loop() -> list[dict[str, Any]]:
 def jacobians(vehicle: samara.Vehicle, label: str) -> list[dict[str, Any]]:
     state, command = samara.hover(vehicle)
     sim = samara.compile(vehicle, backend="llvm")
-    compiling, seconds = first_and_best(lambda: [sim.linearize(state, command, DT) for _ in range(20)], 8)
-    return [row(f"linearize, {label}", vehicle, seconds, 20, compile_s=compiling - seconds, dtype="float64", n=1)]
+    compile_and_run_seconds, seconds = first_and_best(lambda: [sim.linearize(state, command, DT) for _ in range(20)], 8)
+    return [
+        row(
+            f"linearize, {label}",
+            vehicle,
+            seconds,
+            20,
+            compile_s=compile_and_run_seconds - seconds,
+            dtype="float64",
+            n=1,
+        )
+    ]
 
 
 def latencies() -> list[dict[str, Any]]:
-    """A fresh interpreter: importing Samara, the first compiled step, and a flight from the command line."""
-    importing = "import time; t = time.perf_counter(); import samara; print(time.perf_counter() - t)"
-    stepping = (
+    """Measure a fresh interpreter: import of Samara, the first compiled step, and a flight from the command line."""
+    import_program = "import time; t = time.perf_counter(); import samara; print(time.perf_counter() - t)"
+    step_program = (
         "import time; t = time.perf_counter(); import samara; v = samara.vehicle('crazyflie_documented');"
         "s, u = samara.hover(v); samara.compile(v, backend='llvm').step(s, u, 1e-3); print(time.perf_counter() - t)"
     )
     rows = []
-    for name, program in (("import samara", importing), ("import, load, compile, first step", stepping)):
+    for name, program in (("import samara", import_program), ("import, load, compile, first step", step_program)):
         seconds = min(float(subprocess.check_output([sys.executable, "-c", program])) for _ in range(3))
         rows.append({"row": name, "seconds": seconds})
     with tempfile.TemporaryDirectory() as folder:
@@ -179,7 +208,7 @@ def latencies() -> list[dict[str, Any]]:
 
 
 class Comparison(NamedTuple):
-    """A row of ours beside a peer's: the ratio it must reach, and the one it aims at"""
+    """A row of Samara beside a peer's: the ratio it must reach, and the desired one."""
 
     name: str
     ours: str
@@ -208,30 +237,30 @@ COMPARISONS = (
 
 
 def peers(python: Path, checkout: Path | None, names: Iterable[str]) -> dict[str, float]:
-    """Steps per second of each peer, each in a process of its own"""
+    """Measure the steps per second of each peer, each in a separate process."""
     path = str(checkout.resolve()) if checkout else ""
-    return {name: float(ask(name, [HERE / "peers.py", name], python, PYTHONPATH=path)) for name in names}
+    return {name: float(run_peer(name, [HERE / "peers.py", name], python, PYTHONPATH=path)) for name in names}
 
 
 def ratios(rows: list[dict[str, Any]], peer: dict[str, float]) -> list[dict[str, Any]]:
-    kinds = ("steps_per_s", "times_real_time")
-    speed = {own["row"]: own[kind] for own in rows for kind in kinds if kind in own}
+    rate_keys = ("steps_per_s", "times_real_time")
+    speed = {entry["row"]: entry[rate_key] for entry in rows for rate_key in rate_keys if rate_key in entry}
     return [
-        {"row": own.name, "ratio": speed[own.ours] / peer[own.theirs], "must": own.must, "aim": own.aim}
-        for own in COMPARISONS
-        if own.theirs in peer and own.ours in speed
+        {"row": entry.name, "ratio": speed[entry.ours] / peer[entry.theirs], "must": entry.must, "aim": entry.aim}
+        for entry in COMPARISONS
+        if entry.theirs in peer and entry.ours in speed
     ]
 
 
 def hardware() -> str:
-    """The CPU's name where the system tells it, and how many threads it lends."""
-    told = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.partition(":")[2].strip() for line in told if line.startswith("model name")]
+    """Return the CPU's name, if the system reports it, and the thread count."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} threads"
 
 
 def report() -> dict[str, Any]:
-    """What every report begins with"""
+    """Return the fields that every report begins with."""
     return {"schema": 1, "samara": samara.__version__, "python": platform.python_version(), "machine": hardware()}
 
 
@@ -239,101 +268,120 @@ def show_rows(console: Console, rows: list[dict[str, Any]]) -> None:
     table = Table(title=hardware())
     for heading in ("row", "M steps/s", "µs/step", "compile s"):
         table.add_column(heading, justify="left" if heading == "row" else "right")
-    for own in rows:
-        speed, each = own.get("steps_per_s"), own.get("us_per_step", 1e6 * own.get("seconds", 0.0))
-        compiling = own.get("compile_s")
+    for measurement in rows:
+        speed, microseconds = (
+            measurement.get("steps_per_s"),
+            measurement.get("us_per_step", 1e6 * measurement.get("seconds", 0.0)),
+        )
+        compile_seconds = measurement.get("compile_s")
         table.add_row(
-            own["row"],
+            measurement["row"],
             f"{speed / 1e6:.3f}" if speed else "",
-            f"{each:.3f}",
-            f"{compiling:.2f}" if compiling is not None else "",
+            f"{microseconds:.3f}",
+            f"{compile_seconds:.2f}" if compile_seconds is not None else "",
         )
     console.print(table)
 
 
 def show_effects(console: Console, effects: list[dict[str, Any]]) -> None:
-    each = Table(title="what an effect costs: one derivative, and an RK4 step of a Crazyflie among 16384, float32")
+    table = Table(
+        title="cost of an effect: one derivative, and an RK4 step of a Crazyflie in a batch of 16384, float32"
+    )
     for heading in ("on", "instructions", "ns/step", "× plain"):
-        each.add_column(heading, justify="left" if heading == "on" else "right")
-    for own in effects:
-        each.add_row(own["row"], str(own["instructions"]), f"{own['ns']:.1f}", f"{own['times']:.1f}")
-    console.print(each)
+        table.add_column(heading, justify="left" if heading == "on" else "right")
+    for measurement in effects:
+        table.add_row(
+            measurement["row"],
+            str(measurement["instructions"]),
+            f"{measurement['ns']:.1f}",
+            f"{measurement['times']:.1f}",
+        )
+    console.print(table)
 
 
 def show_flights(
     console: Console,
-    flown: list[dict[str, Any]],
-    many: list[dict[str, Any]],
-    swept: list[dict[str, Any]],
-    compiling: list[dict[str, Any]],
+    flight_rows: list[dict[str, Any]],
+    batches: list[dict[str, Any]],
+    campaign_rows: list[dict[str, Any]],
+    compile_rows: list[dict[str, Any]],
 ) -> None:
-    in_flight = Table(title="flights: physics 1 kHz, control 250 Hz, log 100 Hz; × real time")
+    table = Table(title="flights: physics 1 kHz, control 250 Hz, log 100 Hz; × real time")
     headings = ("row", "recorded", "must", "aim", "not recorded", "recording costs", "bare physics", "without contact")
     for heading in headings:
-        in_flight.add_column(heading, justify="left" if heading == "row" else "right")
+        table.add_column(heading, justify="left" if heading == "row" else "right")
     keys = ("times_real_time", "must", "aim", "not_recorded", None, "bare_physics", "bare_physics_without_contact")
-    for own in flown[:-1]:
-        cost = f"{own['recording_costs_percent']:.0f} %"
-        in_flight.add_row(own["row"], *(f"{own[key]:.4g}" if key else cost for key in keys))
-    for own in many:
-        in_flight.add_row(own["row"], f"{own['flights_per_s']:.4g} flights/s", f"{own['must']}", f"{own['aim']}")
-    for own in swept:
-        share = f"{own['of_fly_many']:.1%} of fly_many, {own['of_fly_many_in_cpu_time']:.1%} in CPU time"
-        in_flight.add_row(own["row"], share, f"{own['must']:.0%}", f"{own['aim']:.0%}")
-    for own in compiling:
-        in_flight.add_row(own["row"], f"{own['cold_s']:.2f} s, {own['cached_s']:.2f} s cached", f"{own['must']:g} s")
-    sizes = flown[-1]
-    in_flight.caption = (
-        f"memory: {sizes['one_minute_mb']:.0f} MB for a minute, {sizes['one_hour_mb']:.0f} MB for an hour"
-    )
-    console.print(in_flight)
-
-
-def show_solutions(console: Console, solved: list[dict[str, Any]]) -> None:
-    solving = Table(title="model-predictive control")
-    for heading in ("row", "µs", "per second", "× ours", "cost"):
-        solving.add_column(heading, justify="left" if heading == "row" else "right")
-    for own in solved:
-        solving.add_row(
-            own["row"],
-            f"{own['us']:.1f}",
-            f"{1e6 / own['us']:,.0f}",
-            f"{own['times_ours']:.1f}" if "times_ours" in own else "",
-            f"{own['cost']:.4f}" if "cost" in own else "",
+    for measurement in flight_rows[:-1]:
+        cost = f"{measurement['recording_costs_percent']:.0f} %"
+        table.add_row(measurement["row"], *(f"{measurement[key]:.4g}" if key else cost for key in keys))
+    for measurement in batches:
+        table.add_row(
+            measurement["row"],
+            f"{measurement['flights_per_s']:.4g} flights/s",
+            f"{measurement['must']}",
+            f"{measurement['aim']}",
         )
-    console.print(solving)
+    for measurement in campaign_rows:
+        fraction = (
+            f"{measurement['of_fly_many']:.1%} of fly_many, {measurement['of_fly_many_in_cpu_time']:.1%} in CPU time"
+        )
+        table.add_row(measurement["row"], fraction, f"{measurement['must']:.0%}", f"{measurement['aim']:.0%}")
+    for measurement in compile_rows:
+        table.add_row(
+            measurement["row"],
+            f"{measurement['cold_s']:.2f} s, {measurement['cached_s']:.2f} s cached",
+            f"{measurement['must']:g} s",
+        )
+    sizes = flight_rows[-1]
+    table.caption = f"memory: {sizes['one_minute_mb']:.0f} MB for a minute, {sizes['one_hour_mb']:.0f} MB for an hour"
+    console.print(table)
 
 
-def show_ratios(console: Console, compared: list[dict[str, Any]]) -> None:
-    against = Table(title="against peers in the same run")
+def show_solutions(console: Console, measurements: list[dict[str, Any]]) -> None:
+    table = Table(title="model-predictive control")
+    for heading in ("row", "µs", "per second", "× ours", "cost"):
+        table.add_column(heading, justify="left" if heading == "row" else "right")
+    for measurement in measurements:
+        table.add_row(
+            measurement["row"],
+            f"{measurement['us']:.1f}",
+            f"{1e6 / measurement['us']:,.0f}",
+            f"{measurement['times_ours']:.1f}" if "times_ours" in measurement else "",
+            f"{measurement['cost']:.4f}" if "cost" in measurement else "",
+        )
+    console.print(table)
+
+
+def show_ratios(console: Console, comparisons: list[dict[str, Any]]) -> None:
+    table = Table(title="against peers in the same run")
     for heading in ("row", "ratio", "must reach", "aim"):
-        against.add_column(heading, justify="left" if heading == "row" else "right")
-    for own in compared:
-        must, aim = (f"{own[key]}x" if own[key] else "" for key in ("must", "aim"))
-        against.add_row(own["row"], f"{own['ratio']:.0f}x", must, aim)
-    console.print(against)
+        table.add_column(heading, justify="left" if heading == "row" else "right")
+    for comparison in comparisons:
+        must, aim = (f"{comparison[key]}x" if comparison[key] else "" for key in ("must", "aim"))
+        table.add_row(comparison["row"], f"{comparison['ratio']:.0f}x", must, aim)
+    console.print(table)
 
 
 def against(text: str, console: Console, python: Path, checkout: Path | None) -> dict[str, Any]:
-    """The comparisons with this in their name: our rows, the peers' and the ratios"""
-    chosen = [own for own in COMPARISONS if text in own.name and (checkout or own.theirs in ROWS)]
+    """Measure the comparisons with `text` in their name: our rows, the peers' and the ratios."""
+    selected = [entry for entry in COMPARISONS if text in entry.name and (checkout or entry.theirs in ROWS)]
     measures = {
         "single": lambda: rollouts(BENCH, "bench"),
         "batch": lambda: batches(BENCH, "bench", (16384,)),
         "full": aero_rows,
-        "flight,": lambda: flights([own.ours for own in chosen]),
+        "flight,": lambda: flights([entry.ours for entry in selected]),
     }
-    kinds = {own.ours.partition(" ")[0] for own in chosen}
-    rows = [own for kind, measure in measures.items() if kind in kinds for own in measure()]
-    peer = peers(python, checkout, dict.fromkeys(own.theirs for own in chosen))
-    compared = ratios(rows, peer)
+    row_types = {entry.ours.partition(" ")[0] for entry in selected}
+    rows = [entry for row_type, measure in measures.items() if row_type in row_types for entry in measure()]
+    peer_rates = peers(python, checkout, dict.fromkeys(entry.theirs for entry in selected))
+    comparisons = ratios(rows, peer_rates)
     show_rows(console, rows)
-    show_ratios(console, compared)
-    return {**report(), "rows": rows, "peers": peer, "ratios": compared}
+    show_ratios(console, comparisons)
+    return {**report(), "rows": rows, "peers": peer_rates, "ratios": comparisons}
 
 
 def everything(console: Console, python: Path, checkout: Path | None) -> dict[str, Any]:
-    parts: list[Callable[[], list[dict[str, Any]]]] = [
+    measures: list[Callable[[], list[dict[str, Any]]]] = [
         lambda: calls(BENCH, "bench"),
         lambda: calls(FULL, "default effects"),
         lambda: rollouts(BENCH, "bench"),
@@ -348,56 +396,58 @@ def everything(console: Console, python: Path, checkout: Path | None) -> dict[st
         latencies,
         part_rows,
     ]
-    rows = [own for part in track(parts, "measuring", console=console) for own in part()]
+    rows = [measurement for measure in track(measures, "measuring", console=console) for measurement in measure()]
     with console.status("measuring effects"):
-        effects = costs()
+        effects = effect_costs()
     with console.status("flying scenarios"):
-        flown, many, swept, compiling = flights(), many_flights(), campaigns(), compile_times()
+        flight_rows, batch_rows, campaign_rows, compile_rows = flights(), many_flights(), campaigns(), compile_times()
     with console.status("solving"):
-        solved = ilqr_rows(python)
+        solutions = ilqr_rows(python)
     with console.status("measuring the peers"):
-        peer = peers(python, checkout, {**ROWS, **(FROM_CHECKOUT if checkout else {})})
-    compared = ratios([*rows, *flown], peer)
+        peer_rates = peers(python, checkout, {**ROWS, **(FROM_CHECKOUT if checkout else {})})
+    comparisons = ratios([*rows, *flight_rows], peer_rates)
     show_rows(console, rows)
     show_effects(console, effects)
-    show_flights(console, flown, many, swept, compiling)
-    show_solutions(console, solved)
-    show_ratios(console, compared)
+    show_flights(console, flight_rows, batch_rows, campaign_rows, compile_rows)
+    show_solutions(console, solutions)
+    show_ratios(console, comparisons)
     return {
         **report(),
         "instructions": {"bench": instructions(BENCH), "default effects": instructions(FULL)},
         "rows": rows,
         "effects": effects,
-        "flights": flown,
-        "many_flights": many,
-        "campaigns": swept,
-        "compile_times": compiling,
-        "ilqr": solved,
-        "peers": peer,
-        "ratios": compared,
+        "flights": flight_rows,
+        "many_flights": batch_rows,
+        "campaigns": campaign_rows,
+        "compile_times": compile_rows,
+        "ilqr": solutions,
+        "peers": peer_rates,
+        "ratios": comparisons,
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="only see that every peer can be imported")
+    parser.add_argument("--check", action="store_true", help="only check that every peer can be imported")
     parser.add_argument("--against", metavar="TEXT", help="only the comparisons with TEXT in their name")
-    parser.add_argument("--update", action="store_true", help="write over the committed results")
-    parser.add_argument("--python", type=Path, default=PYTHON, help="the interpreter that has the peers")
-    parser.add_argument("--gym-pybullet-drones", type=Path, metavar="PATH", help="a checkout, to measure it too")
+    parser.add_argument("--update", action="store_true", help="overwrite the committed results")
+    parser.add_argument("--python", type=Path, default=PYTHON, help="Python interpreter of the peers' environment")
+    parser.add_argument(
+        "--gym-pybullet-drones", type=Path, metavar="PATH", help="checkout of gym-pybullet-drones to measure"
+    )
     options = parser.parse_args()
     try:
-        check(options.python)
+        check_peers(options.python)
         if options.check:
             return
-        about = Console(), options.python, options.gym_pybullet_drones
-        found = everything(*about) if options.against is None else against(options.against, *about)
+        arguments = Console(), options.python, options.gym_pybullet_drones
+        results = everything(*arguments) if options.against is None else against(options.against, *arguments)
     except PeerError as error:
         sys.exit(str(error))
     folder = HERE / "results" if options.update else HERE.parent / "out" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ("cpu.json" if options.against is None else "against.json")
-    write_text(path, json.dumps(found, indent=2) + "\n")
+    write_text(path, json.dumps(results, indent=2) + "\n")
     print(f"written to {os.path.relpath(path)}")
 
 

@@ -1,7 +1,7 @@
-"""Hover learnt by Stable-Baselines3's PPO on the CPU: `pip install 'samara[sb3]'`, then `python bench/sb3_ppo.py [SEED]`.
+"""Train hover with Stable-Baselines3's PPO on the CPU: `pip install 'samara[sb3]'`, then `python bench/sb3_ppo.py [SEED]`.
 
-Every 300 000 steps it is tried on 1000 starts that it is not trained on, until 99 % of them succeed: within 5 cm and 5 cm/s of
-rest at the origin after 3 s. Printed are steps, seconds of training by the clock and of the processor, and the share.
+Every 300,000 steps the policy is evaluated on 1000 unseen initial states, until 99 % of them succeed: within 5 cm and 5 cm/s of
+rest at the origin after 3 s. The script prints the steps, the training time (wall-clock and CPU) and the success rate.
 """
 
 import sys
@@ -14,25 +14,25 @@ from stable_baselines3 import PPO
 from samara.learn.envs.gym import VectorEnv
 from samara.learn.envs.sb3 import VecEnv
 
-STARTS, UNSEEN, MOST = 1000, 2**40, 3_000_000
+STARTS, EVALUATION_SEED, MAX_STEPS = 1000, 2**40, 3_000_000
 
 
-def share_done(model: PPO) -> float:
-    """Of starts that belong to other seeds than the training's"""
+def success_rate_unseen(model: PPO) -> float:
+    """Return the fraction of successful episodes on initial states of seeds that the training does not use."""
     env = VectorEnv("hover", STARTS, dtype="float32", autoreset_mode="Disabled")
-    seen, _ = env.reset(seed=UNSEEN)
-    lost = np.zeros(STARTS, dtype=bool)
+    observation, _ = env.reset(seed=EVALUATION_SEED)
+    has_terminated = np.zeros(STARTS, dtype=bool)
     for step in range(env.setting.task.steps):
-        seen, _, terminated, _, _ = env.step(model.predict(seen, deterministic=True)[0])
-        lost |= terminated
+        observation, _, terminated, _, _ = env.step(model.predict(observation, deterministic=True)[0])
+        has_terminated |= terminated
         if terminated.any() and step + 1 < env.setting.task.steps:
-            seen, _ = env.reset(options={"reset_mask": terminated})
-    done = env.setting.task.success(env.episode.situation, env.setting.craft)
-    return float((done & ~lost).mean())
+            observation, _ = env.reset(options={"reset_mask": terminated})
+    succeeded = env.setting.task.success(env.episode.situation, env.setting.drone)
+    return float((succeeded & ~has_terminated).mean())
 
 
 def main(seed: int) -> None:
-    """Trains in parts, and tries after each"""
+    """Train in parts and evaluate after each."""
     torch.set_num_threads(1)
     model = PPO(
         "MlpPolicy",
@@ -46,16 +46,20 @@ def main(seed: int) -> None:
         seed=seed,
         device="cpu",
     )
-    clock = processor = 0.0
+    wall_seconds = cpu_seconds = 0.0
     for part in range(10):
-        before = time.perf_counter(), time.process_time()
-        model.learn(MOST // 10, reset_num_timesteps=part == 0)
-        clock, processor = clock + time.perf_counter() - before[0], processor + time.process_time() - before[1]
-        share = share_done(model)
-        print(
-            f"{model.num_timesteps} steps, {clock:.1f} s, {processor:.1f} s of the processor: {share:.1%}", flush=True
+        begin = time.perf_counter(), time.process_time()
+        model.learn(MAX_STEPS // 10, reset_num_timesteps=part == 0)
+        wall_seconds, cpu_seconds = (
+            wall_seconds + time.perf_counter() - begin[0],
+            cpu_seconds + time.process_time() - begin[1],
         )
-        if share >= 0.99:
+        success_rate = success_rate_unseen(model)
+        print(
+            f"{model.num_timesteps} steps, {wall_seconds:.1f} s, {cpu_seconds:.1f} s of CPU time: {success_rate:.1%}",
+            flush=True,
+        )
+        if success_rate >= 0.99:
             break
 
 

@@ -1,4 +1,4 @@
-"""One stopwatch for Samara and its peers."""
+"""The stopwatch for Samara and its peers."""
 
 import time
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def best(call: Callable[[], Any], repeats: int = 15, clock: Callable[[], float] = time.perf_counter) -> float:
-    """The shortest of many short runs: the machine's other work only ever adds."""
+    """Return the shortest time of many short runs: other load on the machine only adds time."""
     times = []
     for _ in range(repeats):
-        before = clock()
+        begin = clock()
         call()
-        times.append(clock() - before)
+        times.append(clock() - begin)
     return min(times)

@@ -1,16 +1,16 @@
-"""Fly a scenario, look at it, change a number, fly it again."""
+"""Fly a scenario, look at the result, change a setting, and fly it again."""
 
 # %%
 import samara
 
-run = samara.fly("wind")  # the others: samara.scenario_names()
+run = samara.fly("wind")  # samara.scenario_names() lists all scenarios
 print(run.summary())
 
-# %% Arrays with units: time first
-print(f"blown {100.0 * run.error.max():.1f} cm off at most, leaning {run.tilt.max():.3f} rad")
+# %% Arrays with units; time is the first axis
+print(f"largest position error {100.0 * run.error.max():.1f} cm, largest tilt {run.tilt.max():.3f} rad")
 print(f"the wind reached {run.wind[:, 0].max():.1f} {run.units['environment.wind_W.x']}")
 
-# %% Pictures: all at once, or one subject
+# %% Plots: all quantities, or one
 run.plot("wind.png")
 run.plot("attitude", "attitude.png")
 

@@ -1,4 +1,4 @@
-"""Model-predictive control: iLQR plans two seconds ahead, around a ball that stands in the way."""
+"""Model-predictive control: iLQR plans two seconds ahead, around a ball on the path."""
 
 # %%
 import matplotlib
@@ -6,7 +6,7 @@ import numpy as np
 
 import samara
 from samara.control import ILQR
-from samara.sim.plant import Plant, place, state_of
+from samara.sim.plant import Plant, plant_state, set_plant_state
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -16,21 +16,21 @@ ball, radius, target = (1.0, 0.05, 1.0), 0.35, (2.0, 0.0, 1.0)
 ilqr = ILQR(vehicle, horizon=40, reference_follow=1.0, obstacles=[(ball, radius)])
 
 # %% One iteration for every command, 100 times a second; the motors and their lag at 1 kHz
-plant, memory, path = Plant(vehicle), ilqr.initial_memory, []
-place(plant, 0, samara.hover(vehicle)[0])
+plant, controller_state, path = Plant(vehicle), ilqr.initial_state, []
+set_plant_state(plant, 0, samara.hover(vehicle)[0])
 for k in range(500):
-    state = state_of(plant, 0)
+    state = plant_state(plant, 0)
     path.append(state.p_W)
-    plant.command[:, 0], memory = ilqr(state, target, vehicle, memory)
+    plant.command[:, 0], controller_state = ilqr(state, target, vehicle, controller_state)
     plant.advance(10_000 * k, 10_000 * (k + 1))
 
 # %%
 path = np.array(path)
-nearest = np.linalg.norm(path - ball, axis=1).min()
+min_distance = np.linalg.norm(path - ball, axis=1).min()
 print(
-    f"{nearest:.3f} m from the middle of the ball of {radius} m; {np.linalg.norm(path[-1] - target):.3f} m from the target"
+    f"{min_distance:.3f} m from the centre of the ball of {radius} m; {np.linalg.norm(path[-1] - target):.3f} m from the target"
 )
-assert nearest > 0.9 * radius and np.linalg.norm(path[-1] - target) < 0.1
+assert min_distance > 0.9 * radius and np.linalg.norm(path[-1] - target) < 0.1
 figure, panels = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
 for axes, title, up in zip(panels, ("From above", "From the side: below the ball"), (1, 2), strict=True):
     axes.add_patch(plt.Circle((ball[0], ball[up]), radius, alpha=0.3))

@@ -1,4 +1,4 @@
-"""Two flights side by side, and one flight's commands on another vehicle."""
+"""Compare two flights, and replay the commands of a flight on another vehicle."""
 
 # %%
 import samara
@@ -6,16 +6,16 @@ from samara.record.diff import distances, first_difference
 from samara.view.report.report import report_files
 
 settings = {"duration": 4.0}
-one = samara.fly("hover", settings=settings, out="geometric.mcap", overwrite=True)
-two = samara.fly("hover", controller="pid", settings=settings, out="pid.mcap", overwrite=True)
-print("first difference:", first_difference(one, two))
+geometric = samara.fly("hover", settings=settings, out="geometric.mcap", overwrite=True)
+pid = samara.fly("hover", controller="pid", settings=settings, out="pid.mcap", overwrite=True)
+print("first difference:", first_difference(geometric, pid))
 report_files(["geometric.mcap", "pid.mcap"], "comparison.html")
 
-# %% The same again, bit for bit
-assert first_difference(one, samara.replay(one)) is None
+# %% A replay is bit-identical
+assert first_difference(geometric, samara.replay(geometric)) is None
 
-# %% The same commands on a vehicle that is 10 % heavier: nobody steers it, so it sinks
-heavier = one.vehicle.replace(mass=1.1 * one.vehicle.mass)
-sunk = samara.replay(one, vehicle=heavier)
-print(f"{distances(one, sunk)[0].position_max:.1f} m apart after {one.time[-1]:.0f} s")
-assert sunk.position[-1, 2] < one.position[-1, 2] - 0.2
+# %% Replay the commands on a vehicle that is 10 % heavier: without feedback it sinks
+heavier = geometric.vehicle.replace(mass=1.1 * geometric.vehicle.mass)
+heavier_run = samara.replay(geometric, vehicle=heavier)
+print(f"{distances(geometric, heavier_run)[0].position_max:.1f} m apart after {geometric.time[-1]:.0f} s")
+assert heavier_run.position[-1, 2] < geometric.position[-1, 2] - 0.2

@@ -1,11 +1,11 @@
-"""A scenario with the forest that the task `navigate` draws from a seed, flown by what a depth camera sees."""
+"""Write a scenario with the forest that the task `navigate` draws from a seed; the policy flies by its depth camera."""
 
 from pathlib import Path
 
 import numpy as np
 
-from samara.learn.tasks import Draw, craft_for
-from samara.learn.tasks.navigate import GOAL_W, HIGH, TASK
+from samara.learn.tasks import Draw, trim_drone
+from samara.learn.tasks.navigate import GOAL_W, MAX_HEIGHT_M, TASK
 
 SCENARIO = """
 schema = 1
@@ -17,23 +17,25 @@ vehicle = "{vehicle}"
 start = {start}
 airborne = true
 controller = "navigate"
-sensors = [{{ part = "d435", name = "camera", width = 64, height = 48, nearest = 0.05 }}]
-tasks = [{{ kind = "line", to = {to}, speed = 100.0, acceleration = 1000.0 }}]  # at once: the policy finds its way
+sensors = [{{ part = "d435", name = "camera", width = 64, height = 48, min_range = 0.05 }}]
+tasks = [{{ type = "line", to = {to}, speed = 100.0, acceleration = 1000.0 }}]  # a jump: the policy finds the path
 """
-COLUMN = """[[solids]]
+COLUMN = """[[obstacles]]
 name = "column {k}"
-kind = "capsule"
-a = [{x:.3f}, {y:.3f}, 0.0]
-b = [{x:.3f}, {y:.3f}, {high:g}]
+shape = "capsule"
+start = [{x:.3f}, {y:.3f}, 0.0]
+end = [{x:.3f}, {y:.3f}, {high:g}]
 radius = {radius:.3f}
 """
 
 
 def forest_toml(seed: int, vehicle: str = "crazyflie") -> str:
-    start, goal = TASK.reset(Draw.from_generator(np.random.default_rng(seed)), craft_for(vehicle))
+    start, goal = TASK.reset(Draw.from_generator(np.random.default_rng(seed)), trim_drone(vehicle))
     start_W, goal_W = ([round(float(x), 3) for x in p_W] for p_W in (start.p_W, GOAL_W))
     text = SCENARIO.format(seconds=TASK.seconds, vehicle=vehicle, start=start_W, to=goal_W)
-    return text + "".join(COLUMN.format(k=k, high=HIGH + 3.0, **c._asdict()) for k, c in enumerate(goal.columns))
+    return text + "".join(
+        COLUMN.format(k=k, high=MAX_HEIGHT_M + 3.0, **c._asdict()) for k, c in enumerate(goal.columns)
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What every test may ask for: files outside the repository, and double precision in JAX."""
+"""Shared fixtures and settings: files outside the repository, double precision in JAX."""
 
 import gc
 import os
@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite("support")  # before any of it is imported
+pytest.register_assert_rewrite("support")  # before any module of it is imported
 
-from support.repository import REPOSITORY, REQUIRE_ALL, TESTS, do_without, skip_lines  # noqa: E402
+from support.repository import REPOSITORY, REQUIRE_ALL, TESTS, skip_lines, skip_or_fail  # noqa: E402
 
 # JAX reads these when it is first imported: comparisons to 1e-12 need doubles, and no test needs a GPU.
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-# Machine code is shared by the workers of one run, and by nobody else: what is compiled is what is in this checkout.
-CODE = None if "PYTEST_XDIST_WORKER" in os.environ else tempfile.TemporaryDirectory(prefix="samara-code-")
-if CODE:
-    os.environ["SAMARA_CACHE"] = CODE.name
+# Machine code is shared by the workers of one run only, so that the code of this checkout is compiled.
+CODE_CACHE = None if "PYTEST_XDIST_WORKER" in os.environ else tempfile.TemporaryDirectory(prefix="samara-code-")
+if CODE_CACHE:
+    os.environ["SAMARA_CACHE"] = CODE_CACHE.name
 
-# No test is about time. Examples are new at every run, but in continuous integration: there a change is judged, not the dice.
+# No test measures time. Examples are random in every run, except in continuous integration, where results must not vary.
 settings.register_profile("samara", deadline=None, derandomize=REQUIRE_ALL)
 settings.load_profile("samara")
 
@@ -31,13 +31,13 @@ SLOW = frozenset(line for line in (TESTS / "slow.txt").read_text(encoding="utf-8
 
 
 def pytest_unconfigure() -> None:
-    if CODE:
-        CODE.cleanup()
+    if CODE_CACHE:
+        CODE_CACHE.cleanup()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """What is imported stays until the end: the search for garbage need not look through it again and again."""
+    """Freeze imported objects, so that the garbage collector does not traverse them repeatedly."""
     gc.disable()
     try:
         return (yield)
@@ -48,7 +48,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What `slow.txt` lists is long. The wheel first: it waits for downloads while the other workers compute."""
+    """Mark the tests of `slow.txt` as long. Run the wheel test first: it downloads while the other workers compute."""
     for item in items:
         if item.nodeid in SLOW:
             item.add_marker(pytest.mark.long)
@@ -56,9 +56,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how many tests were skipped for each reason; on GitHub also into the summary of the job"""
+    """Print the count of skipped tests for each reason; on GitHub also into the summary of the job."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        return  # the process that started the workers has the reports of all of them
+        return  # the main process has the reports of all workers
     lines = skip_lines(terminalreporter.stats.get("skipped", []))
     if lines:
         terminalreporter.section("skipped tests")
@@ -71,14 +71,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def signals_heard() -> Iterator[None]:
-    """Signals as a terminal's programs have them, also where these tests run under nohup and ignore some."""
+    """Set the signal handlers of a program in a terminal, even if the tests run under nohup and ignore some signals."""
     from samara.cli.console import SIGNALS
 
     default = dict.fromkeys(SIGNALS, signal.SIG_DFL) | {signal.SIGINT: signal.default_int_handler}
-    before = {each: signal.signal(each, handler) for each, handler in default.items()}
+    previous = {number: signal.signal(number, handler) for number, handler in default.items()}
     yield
-    for each, handler in before.items():
-        signal.signal(each, handler)
+    for number, handler in previous.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
@@ -92,5 +92,5 @@ def shared_folder() -> Path:
     """The folder `shared` beside the repository: reference cases and measured data too large, or not ours, to ship."""
     folder = REPOSITORY.parent / "shared"
     if not folder.is_dir():
-        do_without("the folder `shared` with reference data is not beside the repository")
+        skip_or_fail("the folder `shared` with reference data is not beside the repository")
     return folder

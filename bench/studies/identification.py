@@ -1,9 +1,9 @@
-"""Vehicles that nobody built, identified from their logs, and how near that came to the truth: one command.
+"""Identify synthetic vehicles from their logs and compare the results with the truth.
 
-    PYTHONPATH=bench python -m studies.identification --numbers 0-199            # each flies the 120 s that were planned for it
-    PYTHONPATH=bench python -m studies.identification --numbers 0-39 --still     # the control group: hover alone
+    PYTHONPATH=bench python -m studies.identification --numbers 0-199            # each flies the 120 s planned for it
+    PYTHONPATH=bench python -m studies.identification --numbers 0-39 --still     # the control group: hover only
 
-Every case is kept as a file of its own as soon as it is done; whoever starts the same campaign again goes on where it stopped.
+Every result is saved to a separate file when its case is done; the same command resumes an interrupted campaign.
 """
 
 import argparse
@@ -21,21 +21,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.atomic_files import atomic_write
-from samara.core.confined import end_with_parent
+from samara.core.confined_folder import kill_when_parent_ends
 from studies.synthetic import Case, cases, is_captured
 
-TOGETHER = 10  # cases that a process makes at once
+CASES_PER_TASK = 10  # cases per task of a worker process
 BARS = (("k_thrust", 0.02), ("inertia.", 0.05), ("motor.", 0.10), ("drag.linear.", 0.10), ("airspeed_moment.", 0.10))
-"""The median error that is aimed at, by how a parameter's name begins."""
-TOLD_BY_HOVER = ("k_thrust",)
-LOG_SECONDS = 1.0  # between two looks at how far it is
+"""Target for the median error, by the prefix of the parameter's name."""
+EXCITED_BY_HOVER = ("k_thrust",)
+LOG_SECONDS = 1.0  # interval between two progress updates
 
-Made = Callable[[Sequence[int]], Iterable[Case]]
+CaseSource = Callable[[Sequence[int]], Iterable[Case]]
 Identify = Callable[[Case], Sequence["Answer"]]
 
 
 class Answer(NamedTuple):
-    """A parameter of one case: what it is, what came out, and the size that an error is a part of"""
+    """A parameter of one case: truth, estimate, and the magnitude that errors are relative to."""
 
     name: str
     truth: float
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A case that is done: `problem` says why there are no answers, "" where there are; identified in so many `seconds`"""
+    """A finished case: `problem` is the reason for missing answers, else ""; `seconds` is the time of the identification."""
 
     number: int
     mass: float
@@ -58,18 +58,21 @@ class Result(NamedTuple):
     answers: tuple[Answer, ...]
 
 
-def identified(case: Case) -> tuple[Answer, ...]:
-    """The physical product of `samara.identify.identification` beside the truth"""
+def identify_case(case: Case) -> tuple[Answer, ...]:
+    """Return the physical product of `samara.identify.identification` beside the truth."""
     from samara.identify.identification import identify
-    from samara.identify.parameters import parameters_of, ready
+    from samara.identify.parameters import identifiable_parameters, prepare_vehicle
 
-    found = {own.name: own for own in identify([case.log], case.start, predictor=False).physical.estimates}
-    truth = ready(case.truth)
+    estimates = {
+        estimate.name: estimate for estimate in identify([case.log], case.start, predictor=False).physical.estimates
+    }
+    truth = prepare_vehicle(case.truth)
     answers = []
-    for own in parameters_of(truth):
-        told, true = found[own.name], own.get(truth)
-        size = abs(true) if true else abs(own.after(0.0, 1.0))
-        answers.append(Answer(own.name, true, told.value, told.error, told.low, told.high, told.excited, size))
+    for parameter in identifiable_parameters(truth):
+        estimate, true_value = estimates[parameter.name], parameter.get(truth)
+        size = abs(true_value) if true_value else abs(parameter.displace_value(0.0, 1.0))
+        values = estimate.value, estimate.error, estimate.low, estimate.high, estimate.excited
+        answers.append(Answer(parameter.name, true_value, *values, size))
     return tuple(answers)
 
 
@@ -79,53 +82,55 @@ def identified(case: Case) -> tuple[Answer, ...]:
 def run(
     numbers: Sequence[int],
     folder: Path,
-    made: Made = cases,
-    answered: Identify = identified,
+    case_source: CaseSource = cases,
+    identify_answers: Identify = identify_case,
     processes: int = 2,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Result]:
-    """All cases, those that the folder does not hold yet made and identified by so many processes"""
+    """Return all results; create and identify the cases without a file in the folder with this many worker processes."""
     folder.mkdir(parents=True, exist_ok=True)
-    left = [own for own in numbers if not _file(folder, own).exists()]
-    some = [
-        alike[first : first + TOGETHER]
-        for alike in ([own for own in left if is_captured(own) == captured] for captured in (True, False))
-        for first in range(0, len(alike), TOGETHER)
+    remaining = [number for number in numbers if not _file(folder, number).exists()]
+    tasks = [
+        same_truth[first : first + CASES_PER_TASK]
+        for same_truth in (
+            [number for number in remaining if is_captured(number) == captured] for captured in (True, False)
+        )
+        for first in range(0, len(same_truth), CASES_PER_TASK)
     ]
     if processes == 1:
-        for own in some:
-            work(own, folder, made, answered)
+        for task_numbers in tasks:
+            work(task_numbers, folder, case_source, identify_answers)
             progress(_done(folder, numbers), len(numbers))
-    elif some:
-        count, context = min(processes, len(some)), get_context("spawn")
-        with ProcessPoolExecutor(count, context, initializer=end_with_parent, initargs=(os.getpid(),)) as pool:
-            waiting = {pool.submit(work, own, folder, made, answered) for own in some}
-            while waiting:
-                finished, waiting = wait(waiting, LOG_SECONDS, FIRST_COMPLETED)
+    elif tasks:
+        count, context = min(processes, len(tasks)), get_context("spawn")
+        with ProcessPoolExecutor(count, context, initializer=kill_when_parent_ends, initargs=(os.getpid(),)) as pool:
+            pending = {pool.submit(work, task_numbers, folder, case_source, identify_answers) for task_numbers in tasks}
+            while pending:
+                finished, pending = wait(pending, LOG_SECONDS, FIRST_COMPLETED)
                 progress(_done(folder, numbers), len(numbers))
-                for each in finished:
-                    each.result()
-    return [read_result(_file(folder, own)) for own in numbers]
+                for future in finished:
+                    future.result()
+    return [read_result(_file(folder, number)) for number in numbers]
 
 
-def work(numbers: Sequence[int], folder: Path, made: Made, answered: Identify) -> None:
-    """Cases one after the other, each written when it is done; one that cannot be identified says why"""
-    for case in made(numbers):
-        began = time.monotonic()
+def work(numbers: Sequence[int], folder: Path, case_source: CaseSource, identify_answers: Identify) -> None:
+    """Identify cases one after the other and save each result; a case that cannot be identified records the reason."""
+    for case in case_source(numbers):
+        begin = time.monotonic()
         try:
-            problem, answers = "", tuple(answered(case))
+            problem, answers = "", tuple(identify_answers(case))
         except ValueError as error:
             problem, answers = str(error), ()
-        seconds = time.monotonic() - began
-        own = Result(case.number, float(case.truth.mass), is_captured(case.number), seconds, problem, answers)
+        seconds = time.monotonic() - begin
+        result = Result(case.number, float(case.truth.mass), is_captured(case.number), seconds, problem, answers)
         with atomic_write(_file(folder, case.number)) as temporary:
-            temporary.write_text(json.dumps(own._asdict() | {"answers": [each._asdict() for each in answers]}))
+            temporary.write_text(json.dumps(result._asdict() | {"answers": [answer._asdict() for answer in answers]}))
 
 
 def read_result(path: Path) -> Result:
-    """One case as it was written"""
-    held = json.loads(path.read_text(encoding="utf-8"))
-    return Result(**held | {"answers": tuple(Answer(**own) for own in held["answers"])})
+    """Read the result of one case from its file."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return Result(**document | {"answers": tuple(Answer(**answer) for answer in document["answers"])})
 
 
 def _file(folder: Path, number: int) -> Path:
@@ -133,15 +138,15 @@ def _file(folder: Path, number: int) -> Path:
 
 
 def _done(folder: Path, numbers: Sequence[int]) -> int:
-    return sum(_file(folder, own).exists() for own in numbers)
+    return sum(_file(folder, number).exists() for number in numbers)
 
 
-# What came out ----------------------------------------------------------------------------------------------------------
+# Results ----------------------------------------------------------------------------------------------------------------
 
 
 class Line(NamedTuple):
-    """One parameter over all cases: errors as parts of the truth, the share of 95 % intervals that hold it, and how many cases
-    say that it was not excited; `median` and `covered` are of all, `worst` of those that say it was"""
+    """One parameter over all cases: errors relative to the truth, the fraction of 95 % intervals that contain it, and the
+    count of cases that flag it as not excited. `median` and `covered` are of all cases, `worst` of the excited ones."""
 
     name: str
     cases: int
@@ -153,42 +158,42 @@ class Line(NamedTuple):
     bar: float
 
 
-def lines_of(results: Sequence[Result]) -> list[Line]:
-    """The table, a line for each parameter"""
-    found = []
-    names = list(dict.fromkeys(own.name for each in results for own in each.answers))
+def parameter_lines(results: Sequence[Result]) -> list[Line]:
+    """Summarise the results, one line per parameter."""
+    lines = []
+    names = list(dict.fromkeys(answer.name for result in results for answer in result.answers))
     for name in names:
-        rows = [(each.number, own) for each in results for own in each.answers if own.name == name]
-        errors = np.array([abs(own.value - own.truth) / own.size for _, own in rows])
-        told = np.array([own.excited for _, own in rows])
-        most = np.where(told, errors, -1.0)
-        at = int(np.argmax(most))
-        bar = next((bar for begin, bar in BARS if name.startswith(begin)), np.nan)
-        covered = float(np.mean([own.low <= own.truth <= own.high for _, own in rows]))
-        worst = (float(most[at]), rows[at][0]) if told.any() else (np.nan, -1)
-        found.append(Line(name, len(rows), float(np.median(errors)), *worst, covered, int((~told).sum()), bar))
-    return found
+        rows = [(result.number, answer) for result in results for answer in result.answers if answer.name == name]
+        errors = np.array([abs(answer.value - answer.truth) / answer.size for _, answer in rows])
+        is_excited = np.array([answer.excited for _, answer in rows])
+        excited_errors = np.where(is_excited, errors, -1.0)
+        worst_row = int(np.argmax(excited_errors))
+        bar = next((bar for prefix, bar in BARS if name.startswith(prefix)), np.nan)
+        covered = float(np.mean([answer.low <= answer.truth <= answer.high for _, answer in rows]))
+        worst = (float(excited_errors[worst_row]), rows[worst_row][0]) if is_excited.any() else (np.nan, -1)
+        lines.append(Line(name, len(rows), float(np.median(errors)), *worst, covered, int((~is_excited).sum()), bar))
+    return lines
 
 
 def table(results: Sequence[Result], *, still: bool = False) -> str:
-    """Errors in percent; of the control group how many of what hover does not excite were flagged"""
+    """Format errors in percent; for the control group, also the count of flags on parameters that hover does not excite."""
     lines = [
         f"{'':22s}{'cases':>6s}{'median':>9s}{'aim':>7s}{'worst':>9s}{'case':>6s}{'covered':>9s}{'not excited':>13s}"
     ]
-    for own in lines_of(results):
-        aim = f"{100.0 * own.bar:5.0f} %" if np.isfinite(own.bar) else ""
-        worst = f"{100.0 * own.worst:7.1f} %{own.worst_case:6d}" if own.worst_case >= 0 else f"{'':15s}"
+    for line in parameter_lines(results):
+        aim = f"{100.0 * line.bar:5.0f} %" if np.isfinite(line.bar) else ""
+        worst = f"{100.0 * line.worst:7.1f} %{line.worst_case:6d}" if line.worst_case >= 0 else f"{'':15s}"
         lines.append(
-            f"{own.name:22s}{own.cases:6d}{100.0 * own.median:7.1f} %{aim:>7s}{worst}"
-            f"{100.0 * own.covered:7.1f} %{own.flagged:13d}"
+            f"{line.name:22s}{line.cases:6d}{100.0 * line.median:7.1f} %{aim:>7s}{worst}"
+            f"{100.0 * line.covered:7.1f} %{line.flagged:13d}"
         )
     if still:
-        unexcited = [own for each in results for own in each.answers if own.name not in TOLD_BY_HOVER]
-        flagged = sum(not own.excited for own in unexcited)
-        lines.append(f"hover: {flagged} of {len(unexcited)} numbers that it does not excite are flagged")
-    failed = [own for own in results if own.problem]
-    lines += [f"case {own.number} was not identified: {own.problem}" for own in failed]
-    done = [own.seconds for own in results if not own.problem]
+        unexcited = [answer for result in results for answer in result.answers if answer.name not in EXCITED_BY_HOVER]
+        flagged = sum(not answer.excited for answer in unexcited)
+        lines.append(f"hover: {flagged} of {len(unexcited)} parameters that it does not excite are flagged")
+    failed = [result for result in results if result.problem]
+    lines += [f"case {result.number} was not identified: {result.problem}" for result in failed]
+    done = [result.seconds for result in results if not result.problem]
     if done:
         lines.append(f"{len(done)} cases; each identified in {np.median(done):.1f} s, the slowest in {max(done):.1f} s")
     return "\n".join(lines)
@@ -197,20 +202,20 @@ def table(results: Sequence[Result], *, still: bool = False) -> str:
 # The command ------------------------------------------------------------------------------------------------------------
 
 
-def numbers_in(text: str) -> list[int]:
-    """`0-9,12` is 0 to 9 and 12"""
-    found: list[int] = []
-    for part in text.split(","):
-        ends = part.split("-")
-        if len(ends) > 2 or not all(own.isdecimal() for own in ends):
+def parse_numbers(text: str) -> list[int]:
+    """Parse numbers and ranges: `0-9,12` is 0 to 9 and 12."""
+    numbers: list[int] = []
+    for item in text.split(","):
+        ends = item.split("-")
+        if len(ends) > 2 or not all(end.isdecimal() for end in ends):
             raise argparse.ArgumentTypeError(f"numbers are {text!r}; expected such as 0-199 or 3,5,8-10")
-        found += range(int(ends[0]), int(ends[-1]) + 1)
-    return found
+        numbers += range(int(ends[0]), int(ends[-1]) + 1)
+    return numbers
 
 
 @contextmanager
-def on_screen(total: int) -> Iterator[Callable[[int, int], None]]:
-    """A bar that follows what is done"""
+def progress_bar(total: int) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar; yield the function that updates it."""
     from rich.progress import Progress, TimeElapsedColumn
 
     with Progress(*Progress.get_default_columns(), TimeElapsedColumn()) as bars:
@@ -218,27 +223,34 @@ def on_screen(total: int) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bars.update(task, completed=done)
 
 
-def main(given: Sequence[str] | None = None, **more: Any) -> int:
-    """The command; `more` goes to `run`"""
+def main(arguments: Sequence[str] | None = None, **more: Any) -> int:
+    """Run the command; `more` goes to `run`."""
     parser = argparse.ArgumentParser(
         "PYTHONPATH=bench python -m studies.identification", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--numbers", type=numbers_in, default="0-199", help="which vehicles: 0-199, or 3,5,8-10")
-    parser.add_argument("--seed", type=int, default=1, help="another seed, other vehicles")
-    parser.add_argument("--duration", type=float, default=120.0, help="of each flight [s]")
+    parser.add_argument("--numbers", type=parse_numbers, default="0-199", help="vehicle numbers: 0-199, or 3,5,8-10")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the vehicles")
+    parser.add_argument("--duration", type=float, default=120.0, help="duration of each flight [s]")
     parser.add_argument(
-        "--still", action="store_true", help="the control group: they hover instead of flying their plan"
+        "--still", action="store_true", help="fly the control group: hover instead of the planned flight"
     )
-    parser.add_argument("--out", type=Path, default=Path("out/identify_synthetic"), help="where cases are kept")
+    parser.add_argument("--out", type=Path, default=Path("out/identify_synthetic"), help="folder for the results")
     parser.add_argument("--processes", type=int, default=2)
-    asked = parser.parse_args(given)
+    options = parser.parse_args(arguments)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(name, "1")  # of the processes that are started: each has its own work
-    kind = f"seed_{asked.seed}_{asked.duration:g}s{'_still' if asked.still else ''}"
-    made = partial(cases, seed=asked.seed, duration=asked.duration, still=asked.still)
-    with on_screen(len(asked.numbers)) as progress:
-        results = run(asked.numbers, asked.out / kind, made, processes=asked.processes, progress=progress, **more)
-    print(table(results, still=asked.still))
+        os.environ.setdefault(name, "1")  # for the worker processes: one thread each
+    folder_name = f"seed_{options.seed}_{options.duration:g}s{'_still' if options.still else ''}"
+    case_source = partial(cases, seed=options.seed, duration=options.duration, still=options.still)
+    with progress_bar(len(options.numbers)) as progress:
+        results = run(
+            options.numbers,
+            options.out / folder_name,
+            case_source,
+            processes=options.processes,
+            progress=progress,
+            **more,
+        )
+    print(table(results, still=options.still))
     return 0
 
 

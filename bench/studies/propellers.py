@@ -1,6 +1,6 @@
 """Compare blade element momentum theory with the UIUC wind tunnel: errors of CT and CP for every propeller.
 
-PYTHONPATH=bench PYTHONPATH=bench python -m studies.propellers FOLDER_WITH_THE_UIUC_TABLES
+PYTHONPATH=bench python -m studies.propellers FOLDER_WITH_THE_UIUC_TABLES
 """
 
 import sys
@@ -15,12 +15,12 @@ from samara.propeller.airfoil import SMALL_PROPELLER, Airfoil
 from samara.propeller.bem import rotor_coefficients
 from samara.propeller.blade import Blade, Measurement, read_uiuc, zero_thrust_advance
 
-WORKING = 0.7  # of the zero-thrust advance ratio: beyond it CT goes to 0, and its relative error anywhere
+WORKING_FRACTION = 0.7  # of the zero-thrust advance ratio: beyond it CT approaches 0 and its relative error diverges
 
 
 class Errors(NamedTuple):
-    """One propeller: where its thrust ends, and model / measurement − 1 at each measured point below 70 % of that; the last
-    two are RMS errors over the same points relative to the mean static value."""
+    """One propeller: its zero-thrust advance ratio, and model / measurement − 1 at each measured point below 70 % of it; the
+    last two are RMS errors over the same points relative to the mean static value."""
 
     name: str
     zero_thrust: float
@@ -31,10 +31,10 @@ class Errors(NamedTuple):
 
 
 def compare(blade: Blade, measured: Measurement, *, airfoil: Airfoil = SMALL_PROPELLER) -> Errors:
-    """e = model / measured − 1 for every measured point with J < 0.7 J₀, static ones included"""
+    """e = model / measured − 1 for every measured point with J < 0.7 J₀, static ones included."""
     limit = zero_thrust_advance(measured)
-    near = measured.advance < WORKING * limit
-    run = Measurement(*(column[near] for column in measured))
+    in_range = measured.advance < WORKING_FRACTION * limit
+    run = Measurement(*(column[in_range] for column in measured))
     model = rotor_coefficients(blade, run.advance, run.rpm, airfoil=airfoil)
     standing = run.advance == 0.0 if (run.advance == 0.0).any() else run.advance == run.advance.min()
     return Errors(
@@ -50,35 +50,35 @@ def compare(blade: Blade, measured: Measurement, *, airfoil: Airfoil = SMALL_PRO
 def compare_all(
     propellers: Mapping[str, tuple[Blade, Measurement]], *, airfoil: Airfoil = SMALL_PROPELLER
 ) -> list[Errors]:
-    """Every propeller, none left out."""
-    return [compare(own, measured, airfoil=airfoil) for own, measured in propellers.values()]
+    """Compare every propeller."""
+    return [compare(blade, measured, airfoil=airfoil) for blade, measured in propellers.values()]
 
 
 def medians(errors: list[Errors]) -> tuple[float, float]:
-    """Median |e| of CT and of CP over all points of all propellers"""
+    """Median |e| of CT and of CP over all points of all propellers."""
     return (
-        float(np.median(np.abs(np.concatenate([each.thrust for each in errors])))),
-        float(np.median(np.abs(np.concatenate([each.power for each in errors])))),
+        float(np.median(np.abs(np.concatenate([propeller.thrust for propeller in errors])))),
+        float(np.median(np.abs(np.concatenate([propeller.power for propeller in errors])))),
     )
 
 
 def table(errors: list[Errors]) -> str:
-    """Markdown: every propeller with its median errors, signed and unsigned, and its RMS error of the static value."""
+    """Format a Markdown table: the median errors of every propeller, signed and unsigned, and its RMS error over static."""
     lines = [
         "| propeller | points | J₀ | CT error | CT bias | CT RMS/static | CP error | CP bias | CP RMS/static |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for each in sorted(errors, key=lambda own: own.name):
-        numbers = (
-            np.median(np.abs(each.thrust)),
-            np.median(each.thrust),
-            each.thrust_of_static,
-            np.median(np.abs(each.power)),
-            np.median(each.power),
-            each.power_of_static,
+    for propeller in sorted(errors, key=lambda entry: entry.name):
+        values = (
+            np.median(np.abs(propeller.thrust)),
+            np.median(propeller.thrust),
+            propeller.thrust_of_static,
+            np.median(np.abs(propeller.power)),
+            np.median(propeller.power),
+            propeller.power_of_static,
         )
-        shown = " | ".join(f"{100.0 * float(x):{'+' if k in (1, 4) else ''}.1f} %" for k, x in enumerate(numbers))
-        lines.append(f"| {each.name} | {len(each.thrust)} | {each.zero_thrust:.3f} | {shown} |")
+        cells = " | ".join(f"{100.0 * float(x):{'+' if k in (1, 4) else ''}.1f} %" for k, x in enumerate(values))
+        lines.append(f"| {propeller.name} | {len(propeller.thrust)} | {propeller.zero_thrust:.3f} | {cells} |")
     return "\n".join(lines) + "\n"
 
 

@@ -45,7 +45,7 @@ def _table(name: str) -> Any:
     raise LookupError(f"{test} has no {name}")
 
 
-def words(folder: str) -> str:
+def folder_summary(folder: str) -> str:
     """Return the beginning of a folder's docstring."""
     text = ast.get_docstring(ast.parse((SOURCE / folder / "__init__.py").read_text(encoding="utf-8"))) or ""
     before_colon, _, after_colon = text.splitlines()[0].replace("`", "").partition(":")
@@ -87,7 +87,7 @@ RUNS: dict[str, Callable[[], None]] = {
 }
 
 
-def passed(run: Callable[[], None]) -> set[str]:
+def called_folders(run: Callable[[], None]) -> set[str]:
     """Return the folders whose functions a run calls."""
     folders: set[str] = set()
     prefix = f"{SOURCE}/"
@@ -128,12 +128,12 @@ def draw_architecture(path: str | Path) -> None:
         for name, (x, y) in position.items():
             axes.add_patch(_box(x, y))
             axes.text(x, y + 0.14, name, ha="center", va="center", weight="bold", size=9.5)
-            axes.text(x, y - 0.11, words(name), ha="center", va="center", size=6.5, linespacing=1.1)
+            axes.text(x, y - 0.11, folder_summary(name), ha="center", va="center", size=6.5, linespacing=1.1)
         for importer, imported in siblings():
             axes.add_patch(_arrow(position[importer], position[imported]))
         handles = []
         for k, (title, run) in enumerate(RUNS.items()):
-            for name in passed(run) & set(position):
+            for name in called_folders(run) & set(position):
                 x, y = position[name]
                 axes.plot(x + 0.5 * BOX[0] - 0.1 - 0.13 * (2 - k), y + 0.17, "o", color=COLOURS[k], ms=6, zorder=3)
             handles.append(Line2D([], [], color=COLOURS[k], marker="o", ls="", label=f"used by {title}"))

@@ -15,8 +15,8 @@ from samara.view.plot import campaign as draw
 from samara.view.plot.style import samara_style
 
 PAGE = Path(__file__).parents[1] / "campaigns.md"
-SHOWN = ("wind.mean_W.x", "wind.sigma", "mass")
-SMALL = 95  # [dots per inch]
+FACTORS = ("wind.mean_W.x", "wind.sigma", "mass")
+DPI = 95  # [dots per inch]
 
 
 def draw_campaign(folder: str | Path) -> None:
@@ -30,7 +30,7 @@ def draw_campaign(folder: str | Path) -> None:
         rows = sweep(Path(work_folder) / "gusty.toml", Path(work_folder) / "out").table()
     outcome = rows["outcome"].to_numpy(zero_copy_only=False).astype(str)
     failed = np.isin(outcome, (FAIL, INVALID))
-    factors = {name: rows[name].to_numpy() for name in SHOWN}
+    factors = {name: rows[name].to_numpy() for name in FACTORS}
     curves = {name: failure_curve(x, failed) for name, x in factors.items()}
     pictures = {
         "campaign_rates": draw.failure_rates(factors, failed, curves),
@@ -38,7 +38,7 @@ def draw_campaign(folder: str | Path) -> None:
     }
     for name, picture in pictures.items():
         with atomic_write(Path(folder) / f"{name}.png") as temporary, samara_style():
-            picture.savefig(temporary, format="png", dpi=SMALL)
+            picture.savefig(temporary, format="png", dpi=DPI)
 
 
 if __name__ == "__main__":

@@ -156,26 +156,28 @@ class BrowserPage:
             path.write_bytes(data)
         return data
 
-    def _own(self, method: str) -> list[dict[str, Any]]:
+    def _session_events(self, method: str) -> list[dict[str, Any]]:
         self.evaluate("1")  # reads the events sent before this answer
         session_events = [event for event in self._browser.events if event.get("sessionId") == self._session]
         return [event["params"] for event in session_events if event["method"] == method]
 
-    def complaints(self) -> list[str]:
+    def console_errors(self) -> list[str]:
         """Return errors in the console and uncaught exceptions."""
-        entries = [event["entry"] for event in self._own("Log.entryAdded")]
+        entries = [event["entry"] for event in self._session_events("Log.entryAdded")]
         errors = [event["text"] for event in entries if event["level"] == "error"]
-        console_errors = [event for event in self._own("Runtime.consoleAPICalled") if event["type"] == "error"]
+        console_errors = [
+            event for event in self._session_events("Runtime.consoleAPICalled") if event["type"] == "error"
+        ]
         errors += [
             " ".join(str(argument.get("value", argument.get("description"))) for argument in event["args"])
             for event in console_errors
         ]
-        return errors + [event["exceptionDetails"]["text"] for event in self._own("Runtime.exceptionThrown")]
+        return errors + [event["exceptionDetails"]["text"] for event in self._session_events("Runtime.exceptionThrown")]
 
-    def asked_for(self) -> list[str]:
+    def requested_addresses(self) -> list[str]:
         """Return every address that the page requested."""
-        socket_urls = [event["url"] for event in self._own("Network.webSocketCreated")]
-        return [event["request"]["url"] for event in self._own("Network.requestWillBeSent")] + socket_urls
+        socket_urls = [event["url"] for event in self._session_events("Network.webSocketCreated")]
+        return [event["request"]["url"] for event in self._session_events("Network.requestWillBeSent")] + socket_urls
 
     def close(self) -> None:
         """Close the page."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import samara
 from figures.chromium import Browser, find_chromium, wait_for
 from samara.core.atomic_files import atomic_write
-from samara.view.cockpit.page import DEFAULT, write_cockpit
+from samara.view.cockpit.page import DEFAULT_VEHICLES, write_cockpit
 
 SIZE = (1280, 800)
 NEXT_FRAME = "requestAnimationFrame"
@@ -33,7 +33,7 @@ def draw_cockpit(path: Path) -> None:
     browser = Browser(program, SIZE)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            html = write_cockpit([samara.vehicle(name) for name in DEFAULT], Path(folder) / "fly.html")
+            html = write_cockpit([samara.vehicle(name) for name in DEFAULT_VEHICLES], Path(folder) / "fly.html")
             page = browser.page(html.as_uri(), SIZE)
             wait_for(lambda: page.evaluate("!!window.samara"), 60.0, "the page to start")
             page.evaluate("samara.scene.adaptResolution = () => {}; samara.scene.resolution = 1")

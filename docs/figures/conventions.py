@@ -46,24 +46,24 @@ def _save(figure: Any, path: str | Path, description: str) -> None:
 # Rotor numbers -----------------------------------------------------------------------------------------------------
 
 
-def described(frames: Sequence[str]) -> str:
+def describe_numberings(frames: Sequence[str]) -> str:
     """Describe the numbering for the metadata of the picture: 'PX4 quad_x: 1 FR ccw, 2 BL ccw, …'."""
     return "\n".join(
         f"{numbering.title} {frame}: "
         + ", ".join(
-            f"{numbering.first + i} {position.name} {'ccw' if position.spin == CCW else 'cw'}"
-            for i, position in enumerate(numbering.places)
+            f"{numbering.first_number + i} {position.name} {'ccw' if position.spin == CCW else 'cw'}"
+            for i, position in enumerate(numbering.rotors)
         )
         for frame in frames
         for numbering in NUMBERINGS[frame].values()
     )
 
 
-def _alike(frame: str) -> list[tuple[str, Numbering]]:
+def _group_numberings(frame: str) -> list[tuple[str, Numbering]]:
     """Group systems with the same numbering, which share a panel."""
     titles: dict[Any, list[str]] = {}
     for numbering in NUMBERINGS[frame].values():
-        titles.setdefault((numbering.first, numbering.places), []).append(numbering.title)
+        titles.setdefault((numbering.first_number, numbering.rotors), []).append(numbering.title)
     return [
         (" and ".join(system_titles), Numbering(system_titles[0], first, positions, ""))
         for (first, positions), system_titles in titles.items()
@@ -72,7 +72,7 @@ def _alike(frame: str) -> list[tuple[str, Numbering]]:
 
 def draw_numberings(frames: Sequence[str], path: str | Path, columns: int) -> None:
     """Draw one panel per numbering, seen from above, forward at the top."""
-    panels = [(frame, title, numbering) for frame in frames for title, numbering in _alike(frame)]
+    panels = [(frame, title, numbering) for frame in frames for title, numbering in _group_numberings(frame)]
     rows = math.ceil(len(panels) / columns)
     with samara_style() as plt:
         figure, grid = plt.subplots(rows, columns, figsize=(2.6 * columns, 2.95 * rows + 0.3), layout="constrained")
@@ -84,14 +84,14 @@ def draw_numberings(frames: Sequence[str], path: str | Path, columns: int) -> No
         ]
         handles.append(Line2D([], [], marker="^", linestyle="", markersize=9, color=INK, label="forward"))
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
-        _save(figure, path, described(frames))
+        _save(figure, path, describe_numberings(frames))
 
 
 def numbering_panel(axes: Any, frame: str, title: str, numbering: Numbering) -> None:
     """Draw the rotors with the indices of a system; forward is up."""
     axes.text(0.0, 1.8, title, ha="center", fontsize=10, fontweight="bold")
     axes.text(0.0, 1.58, frame.replace("_", " ").title(), ha="center", fontsize=8.5)
-    for i, position in enumerate(numbering.places):
+    for i, position in enumerate(numbering.rotors):
         azimuth = math.radians(position.azimuth_deg)
         x, y = -math.sin(azimuth), math.cos(azimuth)  # left of the body is left in the picture
         axes.plot([0.0, x], [0.0, y], color=INK, linewidth=2.5, zorder=1)
@@ -103,7 +103,7 @@ def numbering_panel(axes: Any, frame: str, title: str, numbering: Numbering) -> 
         axes.text(
             x,
             y,
-            str(numbering.first + i),
+            str(numbering.first_number + i),
             ha="center",
             va="center",
             fontsize=15,
@@ -149,12 +149,14 @@ class _Convention(NamedTuple):
     to_enu_flu: Callable[[Quat], Quat]
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
 _CONVENTIONS = (
-    _Convention("Inside: ENU, FLU", ("x east", "y north", "z up"), ("x forward", "y left", "z up"), _same, _same),
+    _Convention(
+        "Inside: ENU, FLU", ("x east", "y north", "z up"), ("x forward", "y left", "z up"), _identity, _identity
+    ),
     _Convention(
         "Outside: NED, FRD",
         ("x north", "y east", "z down"),
@@ -167,13 +169,13 @@ _UNITS = (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), Vec3(0.0, 0.0, 1.0))
 _CORNERS = ((0.7, 0.7), (0.7, -0.7), (-0.7, -0.7), (-0.7, 0.7))
 
 
-def _seen(points: Any, right: Any, up: Any) -> Any:
+def _project(points: Any, right: Any, up: Any) -> Any:
     """Project points in ENU onto the picture plane (parallel projection)."""
     points = np.asarray(points, dtype=float)
     return np.stack([points @ np.asarray(right), points @ np.asarray(up)], axis=-1)
 
 
-def _turned(q: Quat, points: Any) -> Any:
+def _rotate_points(q: Quat, points: Any) -> Any:
     return np.array([rotate(q, Vec3(*map(float, point))) for point in points])
 
 
@@ -181,7 +183,7 @@ def _draw_drone(axes: Any, q: Quat, origin: Any, right: Any, up: Any, colour: st
     """Draw arms, rotors and nose of a drone with attitude q (ENU, FLU); the front rotors are filled."""
 
     def project(points: Any) -> Any:
-        return _seen(_turned(q, np.asarray(points) * size) + np.asarray(origin), right, up)
+        return _project(_rotate_points(q, np.asarray(points) * size) + np.asarray(origin), right, up)
 
     for x, y in _CORNERS:
         axes.plot(*project([(0.0, 0.0, 0.0), (x, y, 0.0)]).T, color=colour, linewidth=2.2, solid_capstyle="round")
@@ -212,7 +214,7 @@ def draw_frames(path: str | Path) -> None:
                 for origin, names, length in ((world, convention.world, 1.25), (body, convention.body, 1.75)):
                     _draw_axis(axes, origin, direction * length, right, up, COLOURS[k], names[k])
             for point, name in ((world, "world"), (body - 1.3 * right, "body")):
-                label_position = _seen(point, right, up) - (0.18, 0.0)
+                label_position = _project(point, right, up) - (0.18, 0.0)
                 axes.text(*label_position, name, ha="right", va="center", style="italic", fontsize=9)
             nose = np.array(rotate(q, Vec3(1.0, 0.0, 0.0)), dtype=float)
             facing = "east" if nose[0] > 0.5 else "north"
@@ -225,11 +227,11 @@ def draw_frames(path: str | Path) -> None:
 def _draw_ground(axes: Any, right: Any, up: Any) -> None:
     for offset in np.linspace(-1.8, 1.8, 7):
         for line in (((offset, -1.8, -0.6), (offset, 1.8, -0.6)), ((-1.8, offset, -0.6), (1.8, offset, -0.6))):
-            axes.plot(*_seen(line, right, up).T, color=GRID, linewidth=0.8, zorder=0)
+            axes.plot(*_project(line, right, up).T, color=GRID, linewidth=0.8, zorder=0)
 
 
 def _draw_axis(axes: Any, origin: Any, axis_vector: Any, right: Any, up: Any, colour: str, name: str) -> None:
-    foot, tip = _seen([origin, origin + axis_vector], right, up)
+    foot, tip = _project([origin, origin + axis_vector], right, up)
     _arrow(axes, [foot, tip], colour, width=2.2)
     direction = (tip - foot) / np.linalg.norm(tip - foot)
     axes.text(
@@ -258,7 +260,7 @@ class _Rotation(NamedTuple):
 
 _ANGLE = math.radians(26.0)
 _LOW, _HIGH = math.sin(math.radians(24.0)), math.cos(math.radians(24.0))  # a view from slightly above shows the rotors
-_TURNS = (
+_ROTATIONS = (
     _Rotation("roll", (_ANGLE, 0.0, 0.0), Vec3(0.0, -1.6, 0.0), "behind", Vec3(0.0, -1.0, 0.0), Vec3(_LOW, 0.0, _HIGH)),
     _Rotation(
         "pitch", (0.0, _ANGLE, 0.0), Vec3(1.6, 0.0, 0.0), "its right", Vec3(1.0, 0.0, 0.0), Vec3(0.0, _LOW, _HIGH)
@@ -267,9 +269,9 @@ _TURNS = (
 )
 
 
-def what_it_does(convention: int, turn: int) -> str:
+def describe_rotation(convention: int, turn: int) -> str:
     """Describe the motion of the body's tip, such as 'right side down'."""
-    convention_axes, rotation = _CONVENTIONS[convention], _TURNS[turn]
+    convention_axes, rotation = _CONVENTIONS[convention], _ROTATIONS[turn]
     level_tip, rotated_tip = (
         rotate(convention_axes.to_enu_flu(quat_from_euler(*angles)), rotation.tip)
         for angles in ((0.0, 0.0, 0.0), rotation.angles)
@@ -285,7 +287,7 @@ def draw_angles(path: str | Path) -> None:
         figure, grid = plt.subplots(2, 3, figsize=(11.0, 6.6), layout="constrained")
         for row, convention in enumerate(_CONVENTIONS):
             level = convention.to_enu_flu(Quat(1.0, 0.0, 0.0, 0.0))
-            for column, turn in enumerate(_TURNS):
+            for column, turn in enumerate(_ROTATIONS):
                 axes = grid[row, column]
                 right, up = (np.array(rotate(level, v), dtype=float) for v in (turn.right, turn.up))
                 steps = np.linspace(0.0, 1.0, 25)
@@ -295,8 +297,8 @@ def draw_angles(path: str | Path) -> None:
                 _draw_drone(axes, level, np.zeros(3), right, up, "#b9c1c9")
                 _draw_drone(axes, attitudes[-1], np.zeros(3), right, up, INK)
                 tip_path = [np.array(rotate(q, turn.tip), dtype=float) for q in attitudes]
-                _arrow(axes, _seen(tip_path, right, up), COLOURS[column], width=2.6)
-                label = f"+{turn.name}: {what_it_does(row, column)}"
+                _arrow(axes, _project(tip_path, right, up), COLOURS[column], width=2.6)
+                label = f"+{turn.name}: {describe_rotation(row, column)}"
                 axes.text(0.0, 1.85, label, ha="center", fontsize=11, fontweight="bold", color=COLOURS[column])
                 axes.text(0.0, -1.75, f"seen from {turn.seen_from}", ha="center", fontsize=8, style="italic")
                 axes.set(xlim=(-2.1, 2.1), ylim=(-1.85, 2.1), aspect="equal")

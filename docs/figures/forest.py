@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import samara
-from samara.control.depth_observation import COLUMNS, ROWS, nearness
+from samara.control.depth_observation import COLUMNS, ROWS, block_inverse_distance
 from samara.core.atomic_files import atomic_write
-from samara.learn.tasks.navigate import ASIDE, GOAL_W
+from samara.learn.tasks.navigate import GOAL_W, HALF_WIDTH_M
 from samara.scenario.file import parse_scenario
 from samara.vehicles.shape import COLOURS
 from samara.view.plot.style import samara_style
@@ -21,11 +21,11 @@ from samara.view.plot.style import samara_style
 EXAMPLE = Path(__file__).parents[2] / "examples" / "7_through_a_forest.py"
 forest_toml = runpy.run_path(str(EXAMPLE))["forest_toml"]
 SEEDS = (1, 2, 3, 4, 5, 6)
-SHOWN = 0  # index of the flight whose images are shown
+SHOWN_FLIGHT = 0  # index of the flight whose images are shown
 IMAGE_TIME = 2.0  # [s]
 
 
-def flown(seed: int) -> tuple[Any, Any]:
+def fly_forest(seed: int) -> tuple[Any, Any]:
     """Return a scenario and the flight in it."""
     scenario = parse_scenario(forest_toml(seed), f"forest {seed}")
     return scenario, samara.fly(scenario)
@@ -33,13 +33,13 @@ def flown(seed: int) -> tuple[Any, Any]:
 
 def draw_forests(path: str | Path, seeds: tuple[int, ...] = SEEDS) -> None:
     """Draw one panel per forest with trees, path and goal; below, a depth image and the policy's observation of it."""
-    flights = [flown(seed) for seed in seeds]
+    flights = [fly_forest(seed) for seed in seeds]
     with samara_style() as plt:
         figure, grid = plt.subplots(4, 2, figsize=(11.0, 11.5), layout="constrained")
         for axes, seed, (scenario, run) in zip(grid.ravel(), seeds, flights, strict=False):
             _from_above(axes, scenario, run)
             axes.set_title(f"forest {seed}")
-        _draw_images(grid[3], flights[SHOWN][1])
+        _draw_images(grid[3], flights[SHOWN_FLIGHT][1])
         with atomic_write(path) as unfinished:
             figure.savefig(unfinished, format="png")
 
@@ -47,26 +47,26 @@ def draw_forests(path: str | Path, seeds: tuple[int, ...] = SEEDS) -> None:
 def _from_above(axes: Any, scenario: Any, run: Any) -> None:
     from matplotlib.patches import Circle
 
-    for obstacle in scenario.world.solids:
+    for obstacle in scenario.world.obstacles:
         axes.add_patch(
-            Circle((obstacle.solid.a_W.x, obstacle.solid.a_W.y), obstacle.solid.radius, color="0.55", zorder=2)
+            Circle((obstacle.solid.start_W.x, obstacle.solid.start_W.y), obstacle.solid.radius, color="0.55", zorder=2)
         )
-    track = run.tracks[0]
-    axes.plot(*track.position[:, :2].T, color=COLOURS[1] if run.facts else COLOURS[0], zorder=3)
+    track = run.drone_records[0]
+    axes.plot(*track.position[:, :2].T, color=COLOURS[1] if run.occurrences else COLOURS[0], zorder=3)
     k = int(np.searchsorted(track.time, IMAGE_TIME))
     axes.plot(*track.position[0, :2], "o", color=COLOURS[0], markersize=4)
     axes.plot(GOAL_W.x, GOAL_W.y, "*", color=COLOURS[2], markersize=10)
     axes.plot(*track.position[k, :2], "s", color=COLOURS[0], markersize=4)
-    axes.set(xlim=(-1.0, 21.0), ylim=(-ASIDE, ASIDE), aspect="equal", xlabel="x [m]", ylabel="y [m]")
+    axes.set(xlim=(-1.0, 21.0), ylim=(-HALF_WIDTH_M, HALF_WIDTH_M), aspect="equal", xlabel="x [m]", ylabel="y [m]")
 
 
 def _draw_images(grid: Any, run: Any) -> None:
-    table = run.tracks[0].tables["camera"]
+    table = run.drone_records[0].tables["camera"]
     k = int(np.searchsorted(table.time, IMAGE_TIME))
     depth = np.asarray(table.rows[k]).reshape(48, 64)
     grid[0].imshow(np.where(depth > 0.0, depth, np.nan), cmap="viridis_r", vmin=0.0, vmax=10.0)
     grid[0].set_title(f"depth [m] after {IMAGE_TIME:g} s, in the first forest")
-    blocks = nearness(depth, 10.0).reshape(ROWS, COLUMNS)
+    blocks = block_inverse_distance(depth, 10.0).reshape(ROWS, COLUMNS)
     grid[1].imshow(blocks, cmap="viridis", aspect=2.0)  # a block is 4 pixels wide and 8 high
     grid[1].set_title("the policy's observation")
     for axes in grid:

@@ -19,13 +19,13 @@ from pathlib import Path
 from samara.core.atomic_files import atomic_write
 
 FLIGHTS, INTERACTION, PROPELLERS = "SAMARA_FLIGHTS", "SAMARA_INTERACTION", "SAMARA_PROPELLERS"
-WAY = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as in docs/planning.md
+WAYPOINTS = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as in docs/planning.md
 YAW_DEG = (0, 0, 90, 180, 180, 270)
 CONTROLLERS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")
 MAX_GIF_BYTES = 2_500_000  # [bytes], limit for readers of the README
 
 
-def _outside(variable: str, pictures: str) -> str:
+def _external_folder(variable: str, pictures: str) -> str:
     """Return the folder that a variable names; print a message and return "" if it is not set."""
     folder = os.environ.get(variable, "")
     if not folder:
@@ -49,29 +49,29 @@ def architecture(folder: Path) -> None:
 
 def trajectories(folder: Path) -> None:
     """trajectories.png: one trajectory of each type"""
-    from figures.trajectories import KINDS, draw_trajectories
+    from figures.trajectories import EXAMPLES, draw_trajectories
 
-    draw_trajectories(KINDS, folder / "trajectories.png")
+    draw_trajectories(EXAMPLES, folder / "trajectories.png")
 
 
 def plan(folder: Path) -> None:
     """plan.png: the fastest trajectory of docs/planning.md"""
     from samara import vehicle
-    from samara.plan.time_optimal import Limits, fastest
+    from samara.plan.time_optimal import PlanLimits, plan_fastest
     from samara.view.plot.plan import draw_plan
 
-    model, limits = vehicle("iris"), Limits(0.9, math.radians(60.0), math.radians(573.0))
+    model, limits = vehicle("iris"), PlanLimits(0.9, math.radians(60.0), math.radians(573.0))
     yaw = tuple(math.radians(angle_deg) for angle_deg in YAW_DEG)
-    draw_plan(fastest(WAY, model, limits=limits, yaw=yaw).trajectory, model, limits, folder / "plan.png")
+    draw_plan(plan_fastest(WAYPOINTS, model, limits=limits, yaw=yaw).trajectory, model, limits, folder / "plan.png")
 
 
 def controllers(folder: Path) -> None:
     """controllers.png: all controllers in three winds"""
     from samara import vehicle
-    from samara.compare.controllers import contest
+    from samara.compare.controllers import compare_controllers
     from samara.view.plot.controllers import draw_contest
 
-    entries = contest(vehicle("iris"), CONTROLLERS, winds=(0.0, 4.0, 8.0))
+    entries = compare_controllers(vehicle("iris"), CONTROLLERS, winds=(0.0, 4.0, 8.0))
     draw_contest(entries, folder / "controllers.png", "figure8 at 2 m/s, iris")
 
 
@@ -79,7 +79,7 @@ def validation(folder: Path) -> None:
     """validation.png and the tables of docs/validation.md: vehicles against real flights"""
     from figures.validation import write_validation
 
-    if flights := _outside(FLIGHTS, "validation.png and its page are"):
+    if flights := _external_folder(FLIGHTS, "validation.png and its page are"):
         write_validation(flights, folder.parent)
 
 
@@ -142,7 +142,7 @@ def neighbours(folder: Path) -> None:
 
     draw_stack(fly("stack"), folder / "stack.png")
     render(fly("obstacle_course"), folder / "obstacle_course.png", Film(camera="fixed"))
-    if tables := _outside(INTERACTION, "ground_effect.png and downwash.png are"):
+    if tables := _external_folder(INTERACTION, "ground_effect.png and downwash.png are"):
         draw_ground_effect(Path(tables), folder / "ground_effect.png")
         draw_downwash(Path(tables), folder / "downwash.png")
 
@@ -156,7 +156,7 @@ def rotor(folder: Path) -> None:
 
     draw_inflow(folder / "rotor_inflow.png")
     draw_airspeed_moment(folder / "airspeed_moment.png")
-    if propeller_folder := _outside(PROPELLERS, "rotor_bem.png is"):
+    if propeller_folder := _external_folder(PROPELLERS, "rotor_bem.png is"):
         propellers = read_uiuc(propeller_folder)
         draw_rotors([propellers[name] for name in SHOWN], folder / "rotor_bem.png")
 
@@ -228,14 +228,14 @@ def report(folder: Path) -> None:
     """report.png: charts of a report in a browser, with the values under the pointer"""
     from figures.chromium import Browser, find_chromium
     from samara.sim.fly import fly
-    from samara.view.report.report import Flown, write_report
+    from samara.view.report.report import ReportRun, write_report
 
     program = find_chromium()
     if program is None:
         print("         Chromium not found: report.png is unchanged", flush=True)
         return
     with tempfile.TemporaryDirectory() as work_folder:
-        path = write_report([Flown("run.mcap", fly("wind"))], Path(work_folder) / "report.html")
+        path = write_report([ReportRun("run.mcap", fly("wind"))], Path(work_folder) / "report.html")
         browser = Browser(program, (1180, 760))
         try:
             page = browser.page(path.as_uri(), (1180, 760))

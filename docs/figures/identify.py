@@ -8,15 +8,15 @@ from typing import Any
 
 import samara
 from samara.core.atomic_files import atomic_write
-from samara.identify import held_out, identify, plan_flight, read_log, write_plan
-from samara.identify.parameters import size_of
+from samara.identify import cross_validate, identify, plan_flight, read_log, write_plan
+from samara.identify.parameters import hover_scales
 from samara.physics.types import Vehicle
 from samara.view.plot import identify as draw
 from samara.view.plot.identify import draw_flight_plan
 from samara.view.plot.style import samara_style
 
 SECONDS, WIND = 60.0, 1.0
-SMALL = 95  # [dots per inch]
+DPI = 95  # [dots per inch]
 
 
 def guess(truth: Vehicle) -> Vehicle:
@@ -25,7 +25,10 @@ def guess(truth: Vehicle) -> Vehicle:
         rotor._replace(
             k_thrust=1.2 * rotor.k_thrust,
             k_torque=0.8 * rotor.k_torque,
-            motor=rotor.motor._replace(rise=1.5 * rotor.motor.rise, fall=1.5 * rotor.motor.fall),
+            motor=rotor.motor._replace(
+                time_constant_up=1.5 * rotor.motor.time_constant_up,
+                time_constant_down=1.5 * rotor.motor.time_constant_down,
+            ),
         )
         for rotor in truth.rotors
     )
@@ -45,16 +48,16 @@ def draw_identify(folder: str | Path) -> None:
         logs = read_log(recording)
     start = guess(truth)
     identification = identify(logs, start)
-    (prediction, *_) = held_out(identification.flights, start, predictor=False)
-    weight, arm, _, _ = size_of(start)
-    _save(draw.numbers(identification.products), Path(folder) / "identify_numbers.png")
-    _save(draw.flown_and_predicted(prediction, "physical"), Path(folder) / "identify_predicted.png")
-    _save(draw.residuals(identification.residuals, weight, arm), Path(folder) / "identify_residuals.png")
+    (prediction, *_) = cross_validate(identification.flights, start, predictor=False)
+    weight, arm, _, _ = hover_scales(start)
+    _save(draw.parameter_figure(identification.vehicles), Path(folder) / "identify_numbers.png")
+    _save(draw.prediction_figure(prediction, "physical"), Path(folder) / "identify_predicted.png")
+    _save(draw.residual_figure(identification.residuals, weight, arm), Path(folder) / "identify_residuals.png")
 
 
 def _save(figure: Any, path: Path) -> None:
     with atomic_write(path) as temporary, samara_style():
-        figure.savefig(temporary, format="png", dpi=SMALL)
+        figure.savefig(temporary, format="png", dpi=DPI)
 
 
 if __name__ == "__main__":

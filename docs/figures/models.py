@@ -18,7 +18,7 @@ from tools.latex import Equation, equation
 from tools.symbols import LETTERS, letter
 
 from samara import Vec3, Vehicle, hover, switch_on, vehicle
-from samara.compiler.trace.program import program_of
+from samara.compiler.trace.program import trace_program
 from samara.core.atomic_files import write_text
 from samara.physics import effect, multirotor
 from samara.physics.air import (
@@ -58,10 +58,10 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Line:
-    """A function whose equation is printed; see `tools.latex.equation` for `apart` and `fixed`."""
+    """A function whose equation is printed; see `tools.latex.equation` for `call_letters` and `fixed`."""
 
     function: Function
-    apart: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    call_letters: dict[str, tuple[str, ...]] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
     only: tuple[str, ...] = ()
 
@@ -70,7 +70,7 @@ class Line:
 class Model:
     """One entry of the page.
 
-    `said` are functions that iterate or loop; the first line of their docstring is printed instead of an equation.
+    `described` are functions that iterate or loop; the first line of their docstring is printed instead of an equation.
     `effects` are the effects that switch the model on, each with parameters for an iris; None uses those of the iris.
     """
 
@@ -80,13 +80,13 @@ class Model:
     valid: str
     source: str
     against: str
-    said: tuple[Function, ...] = ()
+    described: tuple[Function, ...] = ()
     effects: tuple[tuple[Effect, Any], ...] = ()
     picture: str = ""
     summary: str = ""  # default: the first paragraph of the first file
 
 
-_WRITTEN = (
+_LISTED_MODELS = (
     Model(
         "Rigid body",
         (body, effect, multirotor),
@@ -107,14 +107,14 @@ _WRITTEN = (
         "flights, predicted by a vehicle identified on others: 6 cm RMS after half a second, where constant velocity is 14 cm "
         "off ([validation](validation.md), "
         "`test_half_a_second_of_a_real_flight`).",
-        said=(multirotor.derivative,),
+        described=(multirotor.derivative,),
         effects=((propulsion.COMMANDED_WRENCH, ()),),
         picture="validation.png",
     ),
     Model(
         "Gravity",
         (gravity,),
-        (gravity.weight, gravity.gravity_at, gravity.potential_energy),
+        (gravity.weight, gravity.gravity_acceleration, gravity.potential_energy),
         "Uniform within some kilometres; falling off with the square of the distance at any height.",
         "U.S. Standard Atmosphere (1976) for the radius.",
         "That standard's table to its last digit (`test_gravity_falls_off_as_the_standard_atmosphere_tabulates_it`).",
@@ -141,7 +141,7 @@ _WRITTEN = (
         "The Crazyflie firmware's own mixing (`test_the_crazyflie_firmware_allocates_what_our_rotors_produce`), "
         "angular momentum in free space "
         "(`test_spinning_up_in_free_space_conserves_angular_momentum`).",
-        said=(propulsion.rotor_loads,),
+        described=(propulsion.rotor_loads,),
         effects=((propulsion.ROTORS, None), (propulsion.ROTOR_MOMENTUM, None)),
     ),
     Model(
@@ -161,7 +161,7 @@ _WRITTEN = (
         "long before the speed does, and heat.",
         "The NED simulator and Hakoniwas.",
         "Power out of the battery is power into air, heat and motion to 1e-13 "
-        "(`test_what_the_battery_gives_is_what_the_rotors_take_and_the_rest_is_heat`). No bench data.",
+        "(`test_the_power_of_the_battery_is_rotor_power_plus_heat`). No bench data.",
     ),
     Model(
         "Actuator",
@@ -172,8 +172,8 @@ _WRITTEN = (
             actuator.time_constant,
             actuator.lag_rate,
             actuator.lag_step,
-            actuator.slowed,
-            actuator.drawn_power,
+            actuator.scale_speed_range,
+            actuator.input_power,
             actuator.second_order_rate,
         ),
         "A motor whose controller closes the loop on speed. One time constant up, one down. On a battery its range of "
@@ -189,9 +189,9 @@ _WRITTEN = (
         (battery, propulsion),
         (
             battery.open_circuit_voltage,
-            battery.source_of,
+            battery.battery_source,
             battery.parallel_sources,
-            battery.share_of_current,
+            battery.branch_current,
             battery.battery_rate,
         ),
         "Discharge and charge within the table, at one temperature. Two batteries are printed; any number may "
@@ -200,7 +200,7 @@ _WRITTEN = (
         "Kirchhoff's law whatever the motors do "
         "(`test_the_bus_voltage_satisfies_kirchhoff_whatever_the_motors_do`), the NED simulator's cases "
         "(`test_ned_simulator_thevenin_case`). No discharge curves of real packs.",
-        said=(propulsion.bus_voltage, battery.voltage_under_power),
+        described=(propulsion.bus_voltage, battery.voltage_under_power),
         effects=((propulsion.THEVENIN_BATTERY, None), (propulsion.IDEAL_BATTERY, battery.Ideal(14.8))),
     ),
     Model(
@@ -219,7 +219,7 @@ _WRITTEN = (
         "Ground contact",
         (contact,),
         (
-            contact.turned_over,
+            contact.inversion_weight,
             contact.lower_end,
             contact.contact_point,
             contact.normal_force,
@@ -267,22 +267,22 @@ _WRITTEN = (
         "Energy never grows in 20 000 random impacts, momentum is kept "
         "(`test_ten_thousand_impacts_of_a_wall_never_add_energy`, "
         "`test_ten_thousand_impacts_between_bodies_never_add_energy_and_keep_momentum`).",
-        said=(impact.impact_impulse,),
+        described=(impact.impact_impulse,),
     ),
     Model(
         "Solids",
         (solids,),
         (
-            Line(solids.touch_plane, only=("d",)),
-            Line(solids.touch_sphere, only=("d",)),
-            Line(solids.touch_capsule, only=("d",)),
-            solids.disc_point,
+            Line(solids.plane_distance, only=("d",)),
+            Line(solids.sphere_distance, only=("d",)),
+            Line(solids.capsule_distance, only=("d",)),
+            solids.nearest_disc_point,
         ),
         "Distance to the surface, negative inside; the normal is its gradient.",
         "Elementary geometry.",
         "A search over the solid (`test_distances_by_searching_the_solid`), nothing tunnels at 20 m/s "
         "(`test_nothing_tunnels_at_twenty_metres_per_second`).",
-        said=(solids.touch_box,),
+        described=(solids.box_distance,),
     ),
     Model(
         "Standard atmosphere",
@@ -318,7 +318,7 @@ _WRITTEN = (
         "`test_the_windmill_brake_follows_the_other_root`); in the ring up to 45 % below Leishman's quartic, "
         "another fit to other "
         "measurements (`test_the_vortex_ring_is_near_johnsons_cubic_and_below_leishmans_quartic`).",
-        said=(inflow.induced_ratio,),
+        described=(inflow.induced_ratio,),
         picture="rotor_inflow.png",
     ),
     Model(
@@ -326,11 +326,11 @@ _WRITTEN = (
         (blade_element, rotor_air_effects),
         (
             blade_element.hub_flow,
-            blade_element.blade_numbers,
-            blade_element.held_across,
+            blade_element.blade_coefficients,
+            blade_element.limited_cross_flow,
             blade_element.air_load,
             blade_element.in_plane_force,
-            Line(blade_element.inflow_goal, {"induced_velocity": (r"v\left(T\right)",)}),
+            Line(blade_element.momentum_inflow, {"induced_velocity": (r"v\left(T\right)",)}),
             Line(blade_element.inflow_rate, {"hover_induced": ("v_h",), "mass_flow_speed": ("V_m",)}),
             Line(
                 blade_element.gradient_rate,
@@ -342,7 +342,7 @@ _WRITTEN = (
                 },
             ),
             Line(blade_element.inflow_gradient, {"disc_axes": ("e",)}),
-            blade_element.drag_of_rotor,
+            blade_element.rotor_drag_force,
             blade_element.climb_loss,
         ),
         "Advance ratio up to about 0.3, held beyond 0.5; below stall; with a radius and solidity that fit $k_F$: "
@@ -354,7 +354,7 @@ _WRITTEN = (
         "The sum over blade elements (`test_thrust_torque_and_drag_are_the_sum_over_the_blade_elements`). In-plane "
         "drag of a Crazyflie "
         "0.006 N per m/s where Foerster measured 0.0069 ([a rotor's air](rotor.md#flapping)).",
-        said=(blade_element.balanced_inflow, blade_element.disc_axes),
+        described=(blade_element.balanced_inflow, blade_element.disc_axes),
         effects=(
             (rotor_air_effects.ROTOR_DRAG, blade_element.RotorDrag(1e-5, 1e-5)),
             (rotor_air_effects.DYNAMIC_AIR, blade_element.RotorAir(0.1)),
@@ -410,7 +410,7 @@ _WRITTEN = (
     Model(
         "Rotors of Gazebo",
         (airspeed_moment, rotor_air_effects),
-        (airspeed_moment.rolling_moment, airspeed_moment.faded_thrust),
+        (airspeed_moment.rolling_moment, airspeed_moment.thrust_fade_loss),
         "As Gazebo's motor models have it, for aircraft that come from there; no law of nature. gz-sim has the moment "
         "with one sign for all rotors, Gazebo Classic with that of the rotor's turning.",
         "P. Martin, E. Salaün, *The True Role of Accelerometer Feedback in Quadrotor Control*, ICRA 2010; gz-sim's "
@@ -427,7 +427,7 @@ _WRITTEN = (
     Model(
         "Thrust curve",
         (thrust_curve,),
-        (thrust_curve.curve_load, thrust_curve.scaled_share),
+        (thrust_curve.curve_load, thrust_curve.thrust_gain),
         "Speeds about the one and voltages about the other at which it vanishes. Controllers go by $k_F$ alone.",
         "Polynomials of thrust stands; the voltage is an empirical correction of rotor speeds that were inferred from "
         "commands.",
@@ -442,7 +442,7 @@ _WRITTEN = (
         "Ground and ceiling effect",
         (ground_effect,),
         (
-            ground_effect.height_above,
+            ground_effect.height_above_plane,
             ground_effect.image_inflow,
             ground_effect.fountain_inflow,
             ground_effect.thrust_ratio,
@@ -465,13 +465,13 @@ _WRITTEN = (
     Model(
         "Downwash",
         (downwash,),
-        (downwash.jet_width, downwash.jet_flux, downwash.air_speed, downwash.disc_force, downwash.body_force),
+        (downwash.jet_width, downwash.jet_flux, downwash.flux_velocity, downwash.disc_force, downwash.body_force),
         "Drones that hover or fly slowly, at least one rotor radius apart along the jet.",
         "H. Reichardt's hypothesis; S. B. Pope, *Turbulent Flows* (2000), for the spread.",
         "Two Crazyflies above each other (Shi and others, Neural-Swarm2, 2021): 0.71 g RMSE with nothing fitted, "
         "0.46 g fitted, 3.69 g without "
         "(`test_two_real_crazyflies_above_each_other`).",
-        said=(downwash.jet_of, downwash.downwash_wrench),
+        described=(downwash.rotor_jet, downwash.downwash_wrench),
         effects=((downwash.DOWNWASH, downwash.Downwash()),),
         picture="downwash.png",
     ),
@@ -508,7 +508,7 @@ _WRITTEN = (
         "1.28 of the induced power of two rotors apart, here 1.31.",
         "Published ranges only: an X8 takes 29 % more power than eight rotors apart, measured pairs 20 to 28 %; its lower "
         "rotors give 32 % less thrust, measured ones 25 to 35 % (`test_an_x8_loses_what_was_measured`).",
-        said=(coaxial.covered, coaxial.wake_on, coaxial.wake_loss),
+        described=(coaxial.overlap_fraction, coaxial.incident_wake, coaxial.wake_loss),
         effects=((coaxial.COAXIAL, coaxial.Coaxial(0.1)),),
     ),
     Model(
@@ -516,13 +516,13 @@ _WRITTEN = (
         (arms,),
         (
             arms.modal_mass,
-            arms.pulling_mass,
-            arms.pulling_moment,
+            arms.coupling_mass,
+            arms.coupling_moment,
             arms.bending_spring,
             arms.twisting_spring,
             arms.bending_frequency,
-            arms.tip_place,
-            arms.tip_lean,
+            arms.tip_displacement,
+            arms.tip_rotation,
             Line(arms.arm_reaction, {"tip_place": ("w_B", r"\dot{w}_B")}),
         ),
         "One bending mode in each direction and one of twist for each arm, small deflections; the step must "
@@ -531,7 +531,7 @@ _WRITTEN = (
         "The exact cantilever with a tip mass (`test_the_first_frequency_is_the_exact_beams`), masses on springs "
         "flown in the world "
         "(`test_masses_on_springs_in_the_world_fly_the_same_way`). No measured arm.",
-        said=(arms.arm_modes, arms.added_inertia, arms.coupled_motion),
+        described=(arms.arm_modes, arms.added_inertia, arms.coupled_motion),
         effects=((arms.ARMS, arms.Arms(0.05, 0.02, 1e-5, 10.0, 10.0, 5.0)),),
     ),
     Model(
@@ -552,9 +552,9 @@ _WRITTEN = (
             slung_load.cable_rate,
             slung_load.cable_tension,
             slung_load.load_drag,
-            slung_load.load_place,
+            slung_load.load_position,
             slung_load.hanging_cable,
-            Line(slung_load.attached_wrench, only=(r"\tau_{B}",)),
+            Line(slung_load.attachment_wrench, only=(r"\tau_{B}",)),
         ),
         "A point mass on a cable without mass; not in the air that the rotors blow down.",
         "Hooke's law; drag of a blunt body.",
@@ -570,8 +570,8 @@ _WRITTEN = (
         "Forces that the world computes once per step, such as the downwash of other drones, and holds constant through it.",
         "Forces add.",
         "A sum: nothing to measure. Each source of force has its own entry.",
-        said=(downwash.pushed_wrench,),
-        effects=((downwash.PUSHED, ()),),
+        described=(downwash.sum_wrenches,),
+        effects=((downwash.EXTERNAL_WRENCH, ()),),
         summary="External forces: forces and torques from the world, constant through one step of a vehicle.",
     ),
     Model(
@@ -580,10 +580,10 @@ _WRITTEN = (
         (
             turbulence.turbulence_lengths,
             turbulence.turbulence_deviations,
-            turbulence.dryden_along,
-            turbulence.dryden_across,
-            turbulence.von_karman_along,
-            turbulence.von_karman_across,
+            turbulence.dryden_longitudinal_spectrum,
+            turbulence.dryden_transverse_spectrum,
+            turbulence.von_karman_longitudinal_spectrum,
+            turbulence.von_karman_transverse_spectrum,
             turbulence.transverse_gust,
         ),
         "Heights to some kilometres over flat land; below 3 m as at 3 m. Each drone has gusts of its own. (1.7929 "
@@ -592,7 +592,7 @@ _WRITTEN = (
         "MIL-HDBK-1797; H. L. Dryden; T. von Kármán.",
         "The discrete filters within 0.01 dB of Dryden's formula and 0.14 dB of von Kármán's over three decades "
         "(`test_the_spectrum_of_the_discrete_filter_is_the_formula`). No measured wind.",
-        said=(turbulence.transverse_step, turbulence.flown),
+        described=(turbulence.transverse_step, turbulence.flown_distance),
         picture="wind.png",
     ),
     Model(
@@ -612,11 +612,11 @@ def _derived_models() -> Iterator[Model]:
 
     The docstring starts with a sentence and has paragraphs that start with "Valid:", "Source:" and "Against data:".
     """
-    listed = {id(known_effect) for model in _WRITTEN for known_effect, _ in model.effects}
+    listed = {id(known_effect) for model in _LISTED_MODELS for known_effect, _ in model.effects}
     for name, option in OPTIONS.items():
         effects = [option_effect for option_effect in option.models.values() if id(option_effect) not in listed]
         if effects and option.record.__module__.startswith("samara.physics."):
-            parameters = switch_on(vehicle("iris"), name, **({} if option.completes else option.example))[name]
+            parameters = switch_on(vehicle("iris"), name, **({} if option.has_completion else option.example))[name]
             file = sys.modules[option.record.__module__]
             functions = [
                 member
@@ -640,10 +640,10 @@ def _paragraph(file: ModuleType, key: str) -> str:
     raise ValueError(f"{file.__name__}: no paragraph '{key}:' in the docstring; expected one")
 
 
-MODELS = (*_WRITTEN, *_derived_models())
+MODELS = (*_LISTED_MODELS, *_derived_models())
 """Every entry of the page."""
 
-BLADES = """## Blade element momentum theory
+BLADE_SECTION = """## Blade element momentum theory
 
 From the shape of a blade to CT, CP and CH: [`propeller/bem.py`](../src/samara/propeller/bem.py). It solves an equation for
 every annulus of the disc, so it is not a formula to print and never inside a step; its equations are in [a rotor's
@@ -677,19 +677,21 @@ files.
 """
 
 
-def lines_of(model: Model) -> list[Line]:
+def model_lines(model: Model) -> list[Line]:
     """Return the lines of a model, with plain functions converted to lines."""
     return [line if isinstance(line, Line) else Line(line) for line in model.lines]
 
 
 def known_functions() -> frozenset[Function]:
     """Return the functions with a line on the page."""
-    return frozenset(line.function for model in MODELS for line in lines_of(model))
+    return frozenset(line.function for model in MODELS for line in model_lines(model))
 
 
-def equation_of(line: Line) -> Equation:
+def line_equation(line: Line) -> Equation:
     """Return the equation of a line, as the page prints it."""
-    return equation(line.function, known=known_functions(), apart=line.apart, only=line.only, **line.fixed)
+    return equation(
+        line.function, known_functions=known_functions(), call_letters=line.call_letters, only=line.only, **line.fixed
+    )
 
 
 # Costs -------------------------------------------------------------------------------------------------------------
@@ -700,7 +702,7 @@ def instructions(model: Vehicle) -> int:
     """Count the instructions of a vehicle's derivative."""
     state, command = _hovering()
     state = state._replace(effects=initial_effects(model))
-    return len(program_of(lambda s, u: (derivative(s, u, model),), state, command).instructions)
+    return len(trace_program(lambda s, u: (derivative(s, u, model),), state, command).instructions)
 
 
 @cache
@@ -728,10 +730,10 @@ def costs(model: Model) -> Iterator[str]:
         base = iris()
         if model_effect is rotor_air_effects.FLAPPING:
             base = base.with_effect(rotor_air_effects.DYNAMIC_AIR, blade_element.RotorAir(0.1))
-        yield f"`{constant_of(model_effect, model)}` {cost(model_effect, parameters, base):+d}"
+        yield f"`{effect_constant(model_effect, model)}` {cost(model_effect, parameters, base):+d}"
 
 
-def constant_of(model_effect: Effect, model: Model) -> str:
+def effect_constant(model_effect: Effect, model: Model) -> str:
     """Return the name of an effect's constant in the files of its model, such as `drag.WORLD_AXES`."""
     for file in (*model.files, propulsion):
         for name, value in vars(file).items():
@@ -752,7 +754,7 @@ def page() -> str:
     head = HEAD.replace("BASE", str(instructions(iris())))
     contents = " · ".join(f"[{model.title}](#{_anchor(model.title)})" for model in MODELS)
     sections = [section(model) for model in MODELS]
-    sections.insert(1 + [model.title for model in MODELS].index("Flapping"), BLADES)
+    sections.insert(1 + [model.title for model in MODELS].index("Flapping"), BLADE_SECTION)
     return "\n".join((head, contents + "\n", *sections))
 
 
@@ -767,10 +769,10 @@ def section(model: Model) -> str:
     paragraph = model.summary or (inspect.getdoc(model.files[0]) or "").partition("\n\n")[0].replace("\n", " ")
     sentence = paragraph.partition(". ")[0].removesuffix(".")
     parts = [f"## {model.title}", f"{sentence}. {', '.join(links)}"]
-    equations = [equation_of(line) for line in lines_of(model)]
+    equations = [line_equation(line) for line in model_lines(model)]
     if equations:
         parts.append("```math\n\\begin{aligned}\n" + " \\\\\n".join(_rows(equations)) + "\n\\end{aligned}\n```")
-    parts.append("\n".join(f"- `{function.__name__}`: {_docstring(function)}" for function in model.said))
+    parts.append("\n".join(f"- `{function.__name__}`: {_docstring(function)}" for function in model.described))
     parts.append(letters(equations))
     facts = [f"- **Valid**: {model.valid}", f"- **Source**: {model.source}", f"- **Against data**: {model.against}"]
     if model.effects:
@@ -797,7 +799,7 @@ def letters(equations: list[Equation]) -> str:
     """List the letters with names and units in the code, and the constants."""
     letter_meanings: dict[str, str] = {}
     for letter_equation in equations:
-        for name, meaning in letter_equation.printed.items():
+        for name, meaning in letter_equation.printed_meanings.items():
             unit = "" if meaning.unit in ("", "1") else f"[{meaning.unit.replace('^2', '²').replace('^3', '³')}]"
             code = meaning.name.rpartition(".")[2].partition("[")[0]
             is_obvious = code not in LETTERS and "_" in code and name == letter(code)

@@ -13,7 +13,7 @@ import numpy as np
 
 from samara.core.algebra import IDENTITY, Vec3
 from samara.core.atomic_files import atomic_write
-from samara.physics.air.downwash import Downwash, Exposed, Jet, air_speed, downwash_wrench, jet_flux
+from samara.physics.air.downwash import Downwash, DownwashReceiver, Jet, downwash_wrench, flux_velocity, jet_flux
 from samara.physics.air.ground_effect import (
     GroundEffect,
     cheeseman_bennett,
@@ -41,7 +41,7 @@ def _crazyflie() -> Vehicle:
     return vehicle("crazyflie").replace({"mass": 1e-3 * WEIGHT, "rotors.radius": RADIUS})
 
 
-def _lift(height: float, ground_effect: GroundEffect) -> float:
+def _extra_thrust(height: float, ground_effect: GroundEffect) -> float:
     """Return the thrust that the ground adds to a level Crazyflie in hover [g]."""
     up, rotors = Vec3(0.0, 0.0, 1.0), _crazyflie().rotors
     inflow = sum(image_inflow(rotors[0].r_B - rotor.r_B, height, up, up, radius=RADIUS) for rotor in rotors)
@@ -59,9 +59,12 @@ def draw_ground_effect(folder: Path, path: str | Path) -> None:
             "one rotor alone (Cheeseman and Bennett)",
             [WEIGHT * (1 - 1 / cheeseman_bennett(h, radius=RADIUS)) for h in height],
         ),
-        ("images of all four rotors", [_lift(h, GroundEffect(0.0)) for h in height]),
-        ("and body lift as published, K_b = 2", [_lift(h, GroundEffect(2.0, 0.092)) for h in height]),
-        ("body lift seen from the arm, K_b fitted: 1.26", [_lift(h, GroundEffect(1.256, 0.046)) for h in height]),
+        ("images of all four rotors", [_extra_thrust(h, GroundEffect(0.0)) for h in height]),
+        ("and body lift as published, K_b = 2", [_extra_thrust(h, GroundEffect(2.0, 0.092)) for h in height]),
+        (
+            "body lift seen from the arm, K_b fitted: 1.26",
+            [_extra_thrust(h, GroundEffect(1.256, 0.046)) for h in height],
+        ),
     )
     with samara_style() as plt:
         figure, axes = plt.subplots(figsize=(8.2, 4.4), layout="constrained")
@@ -88,7 +91,7 @@ def draw_downwash(folder: Path, path: str | Path) -> None:
             1, 2, figsize=(10.4, 4.8), layout="constrained", width_ratios=(0.62, 1.0)
         )
         _draw_jet(jet_axes, figure)
-        _forces(force_axes, _table(folder / "downwash_cf21_pair.csv"))
+        _draw_forces(force_axes, _table(folder / "downwash_cf21_pair.csv"))
         _save(figure, path, plt)
 
 
@@ -96,29 +99,29 @@ def draw_stack(run: Run, path: str | Path) -> None:
     """Plot drones above each other: heights with references, and the downward force on each relative to its weight."""
     with samara_style() as plt:
         figure, (heights, forces) = plt.subplots(1, 2, figsize=(10.4, 4.0), layout="constrained", sharex=True)
-        for k, track in reversed(list(enumerate(run.tracks))):
+        for k, track in reversed(list(enumerate(run.drone_records))):
             table = track.tables["environment"]
             weight = track.vehicle.mass * track.vehicle["gravity"].acceleration
             heights.plot(track.time, track.position[:, 2], color=COLOURS[k], label=track.name)
             reference = track.reference_position[:, 2]
             heights.plot(track.time, reference, color=COLOURS[k], linestyle=DASHES, linewidth=1.0)
-            force_percent = -100.0 * table["pushes[0].f_W.z"] / weight
+            force_percent = -100.0 * table["external_wrenches[0].f_W.z"] / weight
             forces.step(table.time, force_percent, where="post", color=COLOURS[k], label=track.name)
         heights.set(title="Height, reference dashed", xlabel="time [s]", ylabel="height [m]")
         forces.set(title="Downward force from the others", xlabel="time [s]", ylabel="force [% of its weight]")
-        heights.set_xlim(0.0, float(run.tracks[0].time[-1]))
+        heights.set_xlim(0.0, float(run.drone_records[0].time[-1]))
         heights.legend(loc="upper right", bbox_to_anchor=(1.0, 0.88))
         _save(figure, path, plt)
 
 
-def _hovering() -> Jet:
+def _hover_jet() -> Jet:
     return Jet(Vec3(0.0, 0.0, 0.0), DOWN, WEIGHT * GRAM, 2 * RADIUS)
 
 
 def _draw_jet(axes: Any, figure: Any) -> None:
     x, z = np.meshgrid(np.linspace(-0.25, 0.25, 201), np.linspace(-0.75, 0.05, 321))
-    flux = jet_flux(Vec3(x, np.zeros_like(x), z), _hovering(), downwash=FITTED)
-    speed = -air_speed(flux, air_density=1.225).z
+    flux = jet_flux(Vec3(x, np.zeros_like(x), z), _hover_jet(), downwash=FITTED)
+    speed = -flux_velocity(flux, air_density=1.225).z
     levels = np.arange(0.0, 9.0, 1.0)
     filled = axes.contourf(100 * x, 100 * z, speed, levels=levels, cmap="Blues", extend="max")
     figure.colorbar(filled, ax=axes, label="downwash [m/s]", shrink=0.9)
@@ -131,7 +134,7 @@ def _draw_jet(axes: Any, figure: Any) -> None:
     axes.grid(visible=False)
 
 
-def _forces(axes: Any, table: Any) -> None:
+def _draw_forces(axes: Any, table: Any) -> None:
     is_far = table["r_m_lo"] >= 0.2
     force = table["median_Fz_lower_g"] - np.average(table["median_Fz_lower_g"][is_far], weights=table["n"][is_far])
     middle = 50 * (table["r_m_lo"] + table["r_m_hi"])
@@ -142,9 +145,9 @@ def _forces(axes: Any, table: Any) -> None:
         in_layer = table["dz_m_lo"] == low
         height = low + 0.05
         x, y = lateral[:, None] * np.cos(angles), lateral[:, None] * np.sin(angles)
-        exposed = Exposed(Vec3(x, y, np.full_like(x, -height)), IDENTITY)
+        exposed = DownwashReceiver(Vec3(x, y, np.full_like(x, -height)), IDENTITY)
         for line, downwash in (("-", FITTED), (":", Downwash())):
-            mean_force = np.mean(downwash_wrench(exposed, _hovering(), drone, downwash).f_W.z, axis=1) / GRAM
+            mean_force = np.mean(downwash_wrench(exposed, _hover_jet(), drone, downwash).f_W.z, axis=1) / GRAM
             axes.plot(100 * lateral, mean_force, line, color=COLOURS[k], linewidth=1.4 if line == "-" else 1.0)
         label = f"{100 * low:.0f} to {100 * low + 10:.0f} cm below"
         axes.plot(middle[in_layer], force[in_layer], markers[k], color=COLOURS[k], markersize=5, label=label)

@@ -24,8 +24,8 @@ from samara.view.plot.style import samara_style
 from samara.wind.sources import Constant
 
 RATIOS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)
-SHOWN = (0.2, 0.8)
-ABOVE = Vec3(0.0, 0.0, 20.0)
+SHOWN_RATIOS = (0.2, 0.8)
+START_POSITION = Vec3(0.0, 0.0, 20.0)
 
 
 def draw_propwash(path: str | Path) -> None:
@@ -60,9 +60,9 @@ def _descents(time: Any, shaking: Any) -> None:
         run = descent(ratio)
         straight.append(_rates(run).std(axis=0).max())
         slanted.append(_rates(descent(ratio, 1.0)).std(axis=0).max())
-        if ratio in SHOWN:
+        if ratio in SHOWN_RATIOS:
             settled = run.time > 4.0
-            k = SHOWN.index(ratio)
+            k = SHOWN_RATIOS.index(ratio)
             time.plot(
                 run.time[settled] - 4.0,
                 np.degrees(_rates(run)[:, 0]),
@@ -87,10 +87,10 @@ def descent(ratio: float, forward: float = 0.0, seconds: float = 8.0) -> Run:
     hexarotor = switch_on(switch_on(vehicle("hexarotor_x"), "rotor_air"), "propwash")
     thrust_per_rotor = hexarotor.mass * hexarotor["gravity"].acceleration / len(hexarotor.rotors)
     v_h = float(hover_induced(thrust_per_rotor, SEA_LEVEL_DENSITY, hexarotor.rotors[0].radius))
-    drone = Drone("hexarotor", hexarotor, trajectory.hover(ABOVE), ABOVE, airborne=True)
+    drone = Drone("hexarotor", hexarotor, trajectory.hover(START_POSITION), START_POSITION, airborne=True)
     wind = Constant(Vec3(-forward * v_h, 0.0, ratio * v_h))
     return fly(Scenario("descent", (drone,), seconds, seed=1, wind=wind))
 
 
 def _rates(run: Run) -> Any:
-    return run.tracks[0].angular_velocity[run.time > 4.0, :2]
+    return run.drone_records[0].angular_velocity[run.time > 4.0, :2]

@@ -50,22 +50,22 @@ speed = 1.0
 [[events]]
 at = 55.0
 do = "follow"
-task = {{ kind = "figure8", centre = [0, 0, 3], reach = 2.0, speed = 1.5, laps = 2 }}
+task = {{ type = "figure8", centre = [0, 0, 3], half_length = 2.0, speed = 1.5, laps = 2 }}
 """
-GOOD = """
+IDEAL_SENSORS = """
 estimator = "truth"
 
 [[drones.sensors]]
 part = "bmi088"
 rate = {rate}
-residual = 0.0
+calibration_residual = 0.0
 gyroscope = {{ noise_density = 1e-6, bias_instability = 0.0 }}
 accelerometer = {{ noise_density = 1e-5, bias_instability = 0.0 }}
 
 [[drones.sensors]]
 part = "bmm150"
 rate = 50
-residual = 0.0
+calibration_residual = 0.0
 noise = 1e-9
 
 [[drones.sensors]]
@@ -81,28 +81,28 @@ horizontal_noise = 1e-3
 vertical_noise = 1e-3
 velocity_noise = 1e-3
 """
-WIND = 'wind = { kind = "constant", speed = 4.0, from_deg = 270 }'
+WIND = 'wind = { model = "constant", speed = 4.0, from_deg = 270 }'
 HOVER, STEPS, EIGHT = (25.0, 45.0), (45.0, 55.0), (55.0, 80.0)  # [s]
 
 
-def flown(vehicle: str = "iris", rate: int = 100, *, px4: bool, good: bool = True, wind: str = "") -> Run:
+def fly_eight(vehicle: str = "iris", rate: int = 100, *, px4: bool, good: bool = True, wind: str = "") -> Run:
     """Fly with PX4's module at a control rate, or with Samara; with nearly ideal sensors or with the usual ones."""
-    sensors = GOOD.format(rate=rate) if px4 and good else ""
+    sensors = IDEAL_SENSORS.format(rate=rate) if px4 and good else ""
     text = SCENARIO.format(vehicle=vehicle, sensors=sensors, wind=wind)
     if not px4:
-        text += f"\n[rates]\nautopilot = {rate}\n"
+        text += f"\n[rates]\ncontrol = {rate}\n"
         return samara.fly(parse_scenario(text, "eight.toml"))
     autopilot = Autopilot("px4", binary=os.environ["SAMARA_PX4"], mode="raptor", rate=float(rate))
     return samara.fly(parse_scenario(text, "eight.toml"), autopilot=autopilot)
 
 
-def within(run: Run, span: tuple[float, float]) -> Any:
+def in_span(run: Run, span: tuple[float, float]) -> Any:
     return (run.time >= span[0]) & (run.time < span[1])
 
 
 def row(name: str, run: Run, other: Run) -> str:
     """Format RMS error in each phase [cm], RMS distance between both flights [cm], and motor commands in hover."""
-    errors = [100.0 * float(np.sqrt(np.mean(run.error[within(run, span)] ** 2))) for span in (HOVER, STEPS, EIGHT)]
+    errors = [100.0 * float(np.sqrt(np.mean(run.error[in_span(run, span)] ** 2))) for span in (HOVER, STEPS, EIGHT)]
     other_positions = np.transpose([np.interp(run.time, other.time, other.position[:, k]) for k in range(3)])
     in_flight = run.time > HOVER[0]
     distance = 100.0 * float(np.sqrt(np.mean(np.sum((run.position - other_positions)[in_flight] ** 2, axis=1))))
@@ -113,7 +113,7 @@ def row(name: str, run: Run, other: Run) -> str:
 
 
 def commands(run: Run) -> tuple[Any, Any]:
-    table = run.tracks[0].tables["command"]
+    table = run.drone_records[0].tables["command"]
     return np.asarray(table.time), table.rows
 
 
@@ -122,11 +122,11 @@ def draw(path: Path, flights: dict[str, Run]) -> None:
     with samara_style() as plt:
         figure, (top_view, error, motor) = plt.subplots(1, 3, figsize=(15.0, 4.6), layout="constrained")
         first_run = next(iter(flights.values()))
-        reference = first_run.tracks[0].tables["reference"].rows[within(first_run, EIGHT), :2]
+        reference = first_run.drone_records[0].tables["reference"].rows[in_span(first_run, EIGHT), :2]
         top_view.plot(*reference.T, color=INK, linewidth=0.8, linestyle=(0, (1, 2)), label="reference")
         for k, (name, run) in enumerate(flights.items()):
             style: dict[str, Any] = {"color": COLOURS[k], "linewidth": 1.2, "label": name}
-            top_view.plot(*run.position[within(run, EIGHT), :2].T, **style)
+            top_view.plot(*run.position[in_span(run, EIGHT), :2].T, **style)
             flying = run.time > 20.0
             error.plot(run.time[flying], 100.0 * run.error[flying], **style)
             time, command = commands(run)
@@ -142,19 +142,19 @@ def draw(path: Path, flights: dict[str, Run]) -> None:
 
 def main(folder: Path) -> None:
     """Fly all flights, print the table and draw the picture."""
-    samara_run, px4_fast = flown(px4=False), flown(px4=True, rate=400)
-    px4_run = flown(px4=True)
+    samara_run, px4_fast = fly_eight(px4=False), fly_eight(px4=True, rate=400)
+    px4_run = fly_eight(px4=True)
     print("| | hover | steps | eight | distance | motors |\n|---|---|---|---|---|---|")
     print(row("Samara", samara_run, samara_run))
     print(row("PX4, 100 Hz", px4_run, samara_run))
     print(row("PX4, 400 Hz", px4_fast, samara_run))
-    print(row("PX4, usual sensors", flown(px4=True, good=False), samara_run))
-    windy = flown(px4=False, wind=WIND)
+    print(row("PX4, usual sensors", fly_eight(px4=True, good=False), samara_run))
+    windy = fly_eight(px4=False, wind=WIND)
     print(row("Samara, 4 m/s of wind", windy, windy))
-    print(row("PX4, 4 m/s of wind", flown(px4=True, wind=WIND), windy))
-    crazyflie = flown("crazyflie", px4=False)
+    print(row("PX4, 4 m/s of wind", fly_eight(px4=True, wind=WIND), windy))
+    crazyflie = fly_eight("crazyflie", px4=False)
     print(row("Samara, `crazyflie`", crazyflie, crazyflie))
-    print(row("PX4, `crazyflie`", flown("crazyflie", px4=True), crazyflie))
+    print(row("PX4, `crazyflie`", fly_eight("crazyflie", px4=True), crazyflie))
     draw(folder / "px4-policy.png", {"Samara": samara_run, "PX4, 100 Hz": px4_run, "PX4, 400 Hz": px4_fast})
 
 

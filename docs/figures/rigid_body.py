@@ -70,7 +70,7 @@ def tumbling() -> dict[str, DemoFlight]:
         name: _fly(
             quad,
             quad.quaternion_state([*np.zeros(9), *omega_B]),
-            _held(0.0),
+            _constant_thrust(0.0),
             8.0,
             rtol=1e-12,
         )
@@ -92,7 +92,7 @@ def tilted() -> dict[str, DemoFlight]:
         name: _fly(
             quad,
             quad.quaternion_state([0.0, 0.0, 10.0, 0.0, 0.0, 0.0, roll, 0.0, 0.0, 0.0, 0.0, 0.0]),
-            _held(thrust),
+            _constant_thrust(thrust),
             2.0,
         )
         for name, roll, thrust in (
@@ -103,7 +103,7 @@ def tilted() -> dict[str, DemoFlight]:
     }
 
 
-def _held(thrust: float) -> Callable[[Array], Array]:
+def _constant_thrust(thrust: float) -> Callable[[Array], Array]:
     return lambda x: np.array([thrust, 0.0, 0.0, 0.0])
 
 

@@ -15,7 +15,7 @@ from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import derivative
 from samara.physics.rotors.imbalance import unbalance_force
-from samara.physics.structure.arms import arm_of
+from samara.physics.structure.arms import rotor_arm
 from samara.physics.types import CALM, State, Vehicle
 from samara.sensors.registry import part
 from samara.vehicles.build import switch_on
@@ -37,7 +37,7 @@ def unbalanced_iris(frequency: float | None) -> Vehicle:
     return model if frequency is None else switch_on(model, "arms", frequency=frequency)
 
 
-def heard(model: Vehicle) -> Any:
+def measured_force(model: Vehicle) -> Any:
     """Simulate a hover with constant rotor commands; return the specific force that a BMI088 reports [m/s²]."""
     state, command = hover(model)
     step = trace(lambda s: rk4(lambda x: derivative(x, command, model), s, 1.0 / RATE), state)
@@ -46,7 +46,7 @@ def heard(model: Vehicle) -> Any:
         state = step(state)
         states.append(state)
     settled_states = np.array([flatten(recorded_state) for recorded_state in states[round(SETTLE * RATE) :]]).T
-    sensor: Any = part("bmi088", rate=RATE, residual=0.0).sensor()
+    sensor: Any = part("bmi088", rate=RATE, calibration_residual=0.0).sensor()
     normals = tuple(np.random.default_rng(1).normal(size=(12, settled_states.shape[1])))
     reading, _ = sensor.measure(
         unflatten(state, iter(settled_states)),
@@ -60,7 +60,7 @@ def heard(model: Vehicle) -> Any:
     return reading.specific_force_B
 
 
-def response(model: Vehicle, speeds: Any) -> Any:
+def vibration_response(model: Vehicle, speeds: Any) -> Any:
     """Return the amplitude of the centre's acceleration in the rotor plane at each rotor speed, from the modes [m/s²]."""
     rotor = model.rotors[0]
     amplitudes = []
@@ -71,7 +71,7 @@ def response(model: Vehicle, speeds: Any) -> Any:
             amplitudes.append(np.linalg.norm(f_B) / math.sqrt(2.0) / model.mass)
             continue
         mass, damping, spring = free_modes(model)
-        arm = arm_of(rotor, model["arms"])
+        arm = rotor_arm(rotor, model["arms"])
         force = np.zeros(len(mass), dtype=complex)
         force[:3], force[3:6] = f_B, np.cross(np.array(rotor.r_B), f_B)
         force[6], force[7] = np.array(arm.axis_B) @ f_B, np.array(arm.plane_B) @ f_B
@@ -96,7 +96,7 @@ def draw_structure(path: str | Path) -> None:
         for row, (model, (frequency, line_style), colour) in enumerate(zip(models, ARMS, COLOURS, strict=False)):
             name = "stiff arms" if frequency is None else f"arms of {frequency:g} Hz"
             left = figure.add_subplot(grid[row, 0])
-            force = heard(model)
+            force = measured_force(model)
             hertz = np.fft.rfftfreq(len(force.x), 1.0 / RATE)
             left.plot(hertz, _spectrum(force.z), color="#9aa5ad", linewidth=1.0, label="up (z)")
             left.plot(hertz, _spectrum(force.x), color=colour, linewidth=1.2, label="forward (x)")
@@ -109,7 +109,12 @@ def draw_structure(path: str | Path) -> None:
             left.tick_params(labelbottom=row == len(models) - 1)
             speeds = np.linspace(5.0, 120.0, 461)
             right.plot(
-                speeds, response(model, 2.0 * math.pi * speeds), line_style, color=colour, label=name, linewidth=2.0
+                speeds,
+                vibration_response(model, 2.0 * math.pi * speeds),
+                line_style,
+                color=colour,
+                label=name,
+                linewidth=2.0,
             )
         left.set(xlabel="frequency [Hz]")
         right.set(title="One unbalanced propeller, over rotor speed", xlabel="rotor speed [turns/s]")

@@ -27,17 +27,19 @@ from samara.view.plot.plan import draw_trajectory
 from samara.view.plot.style import samara_style, save
 
 GATES = ((0.0, 0.0, 1.0), (5.0, 2.0, 2.0), (9.0, -1.0, 3.0), (6.0, -6.0, 1.5), (1.0, -4.0, 1.0))
-KINDS = {
+EXAMPLES = {
     "take_off, line, hover, land": sequence(
         take_off((0.0, 0.0, 0.0), height=3.0),
         line((0.0, 0.0, 3.0), (6.0, 2.0, 3.0), speed=2.0),
         hover((6.0, 2.0, 3.0), duration=1.0),
         land((6.0, 2.0, 3.0)),
     ),
-    "waypoints": waypoints(((0.0, 0.0, 1.0), (4.0, 0.0, 1.5), (4.0, 3.0, 3.0), (0.0, 3.0, 1.0)), speed=3.0, rest=0.5),
+    "waypoints": waypoints(
+        ((0.0, 0.0, 1.0), (4.0, 0.0, 1.5), (4.0, 3.0, 3.0), (0.0, 3.0, 1.0)), speed=3.0, hold_time=0.5
+    ),
     "circle": circle((0.0, 0.0, 2.0), radius=2.0, speed=3.0, laps=2.0),
-    "helix": helix((0.0, 0.0, 0.5), radius=1.5, rise=0.8, turns=4.0, speed=2.0),
-    "figure8": figure8((0.0, 0.0, 2.0), reach=3.0, speed=4.0),
+    "helix": helix((0.0, 0.0, 0.5), radius=1.5, height_per_turn=0.8, turns=4.0, speed=2.0),
+    "figure8": figure8((0.0, 0.0, 2.0), half_length=3.0, speed=4.0),
     "lissajous": lissajous((0.0, 0.0, 2.0), amplitude=(3.0, 2.0, 0.8), frequency=(3, 2, 1), speed=4.0),
     "race": race(GATES, speed=6.0),
     "race, closed": race(GATES, speed=6.0, closed=True, laps=2.0),
@@ -47,7 +49,7 @@ KINDS = {
 def draw_trajectories(trajectories: Mapping[str, Trajectory], path: str | Path, columns: int = 4) -> None:
     """Draw one panel per trajectory, with a common speed scale; endless trajectories for a minute."""
     rows = math.ceil(len(trajectories) / columns)
-    samples = {name: _flown(trajectory) for name, trajectory in trajectories.items()}
+    samples = {name: _sample_trajectory(trajectory) for name, trajectory in trajectories.items()}
     max_speed = max(float(speed.max()) for _, speed in samples.values())
     with samara_style() as plt:
         figure = plt.figure(figsize=(3.5 * columns, 3.3 * rows), layout="constrained")
@@ -65,7 +67,7 @@ def draw_trajectories(trajectories: Mapping[str, Trajectory], path: str | Path, 
         save(figure, path)
 
 
-def _flown(trajectory: Trajectory) -> tuple[Array, Array]:
+def _sample_trajectory(trajectory: Trajectory) -> tuple[Array, Array]:
     """Return positions (n, 3) and speeds (n,) at equal time steps."""
-    reference = trajectory.at(np.linspace(0.0, min(trajectory.duration, 60.0), 500))
+    reference = trajectory.evaluate(np.linspace(0.0, min(trajectory.duration, 60.0), 500))
     return np.stack(reference.p_W, axis=1), np.linalg.norm(np.stack(reference.v_W, axis=1), axis=1)

@@ -7,20 +7,20 @@ from pathlib import Path
 
 from samara.core.algebra import Vec3
 from samara.core.atomic_files import write_text
-from samara.identify import FlightLog, held_out, identify, read_logs, validate
-from samara.identify.identification import Identified
+from samara.identify import FlightLog, cross_validate, identify, read_logs, validate
+from samara.identify.identification import Identification
 from samara.identify.prediction_error_fit import BASELINES, QUANTITIES
-from samara.identify.scores import Score, ratios, table, together
+from samara.identify.scores import PredictionScore, error_ratios, pool_scores, score_table
 from samara.physics.types import Vehicle
 from samara.vehicles.loader import vehicle as load
 from samara.view.plot.identify import draw_validation
 
 SHIPPED = ("crazyflie_documented", "crazyflie")
-DRAWN = ("crazyflie, trimmed", "physical", "predictor")
+DRAWN_MODELS = ("crazyflie, trimmed", "physical", "predictor")
 DAMPING = (0.0, 2e-4, 4e-4, 6e-4, 1e-3)  # [N m s/rad]
 
 
-def before_these_flights() -> Vehicle:
+def unfitted_crazyflie() -> Vehicle:
     """Return the Crazyflie without knowledge of these flights: drag after Foerster (2015), no airspeed moment, no damping.
 
     The shipped vehicle has parameters from these flights, so a fit that starts from it has seen the data to predict.
@@ -31,9 +31,9 @@ def before_these_flights() -> Vehicle:
 
 def write_validation(flights: str | Path, docs: str | Path) -> None:
     """Recompute all numbers: shipped vehicles, and each flight predicted by vehicles identified from the others."""
-    logs, start = read_logs([flights]), before_these_flights()
+    logs, start = read_logs([flights]), unfitted_crazyflie()
     identification = identify(logs, start)
-    held_out_scores = [score.score() for score in held_out(identification.flights, start)]
+    held_out_scores = [score.score() for score in cross_validate(identification.flights, start)]
     shipped_scores = {score.flight: score for score in validate(logs, SHIPPED)}
     scores = [
         score._replace(
@@ -43,35 +43,39 @@ def write_validation(flights: str | Path, docs: str | Path) -> None:
         for score in held_out_scores
     ]
     parts = {
-        "ratios": ratio_table(together(scores)),
-        "all": table(scores).split(f"| {scores[0].flight} ")[0],
-        "flights": "\n".join(_without_totals(table(scores).splitlines())) + "\n",
+        "ratios": ratio_table(pool_scores(scores)),
+        "all": score_table(scores).split(f"| {scores[0].flight} ")[0],
+        "flights": "\n".join(_without_totals(score_table(scores).splitlines())) + "\n",
         "numbers": parameter_table(identification),
         "damping": damping_table(logs),
     }
     page = Path(docs) / "validation.md"
-    write_text(page, filled(page.read_text(encoding="utf-8"), parts))
-    draw_validation([_drawn(score) for score in scores], Path(docs) / "images" / "validation.png")
+    write_text(page, fill_sections(page.read_text(encoding="utf-8"), parts))
+    draw_validation([_select_models(score) for score in scores], Path(docs) / "images" / "validation.png")
 
 
-def _drawn(score: Score) -> Score:
-    return score._replace(rms={name: errors for name, errors in score.rms.items() if name in (*BASELINES, *DRAWN)})
+def _select_models(score: PredictionScore) -> PredictionScore:
+    return score._replace(
+        rms={name: errors for name, errors in score.rms.items() if name in (*BASELINES, *DRAWN_MODELS)}
+    )
 
 
 def _without_totals(lines: Sequence[str]) -> list[str]:
     return [line for line in lines if not line.startswith("| all flights")]
 
 
-def ratio_table(total_score: Score) -> str:
+def ratio_table(total_score: PredictionScore) -> str:
     """Tabulate errors after 0.5 s relative to constant velocity."""
     lines = [f"| 0.5 s ahead | {' | '.join(QUANTITIES)} |", f"|---|{'---:|' * len(QUANTITIES)}"]
     for name in total_score.rms:
         if name not in BASELINES:
-            lines.append(f"| {name} | {' | '.join(f'{ratio:.2f}' for ratio in ratios(total_score, name).values())} |")
+            lines.append(
+                f"| {name} | {' | '.join(f'{ratio:.2f}' for ratio in error_ratios(total_score, name).values())} |"
+            )
     return "\n".join(lines) + "\n"
 
 
-def parameter_table(identification: Identified) -> str:
+def parameter_table(identification: Identification) -> str:
     """Tabulate the parameters of both products, identified from all flights."""
     lines = [
         "| parameter | start | physical | 95 % interval | predictor | unit |",
@@ -106,13 +110,13 @@ def damping_table(logs: Sequence[FlightLog]) -> str:
     crazyflie = load("crazyflie")
     for linear in DAMPING:
         vehicle = crazyflie.replace({"damping.linear": Vec3(linear, linear, linear)})
-        ratios_by_quantity = ratios(together(validate(logs, [vehicle])), "crazyflie, trimmed")
+        ratios_by_quantity = error_ratios(pool_scores(validate(logs, [vehicle])), "crazyflie, trimmed")
         heading = f"**{linear:g}**" if linear == crazyflie["damping"].linear.x else f"{linear:g}"
         lines.append(f"| {heading} | {' | '.join(f'{ratio:.2f}' for ratio in ratios_by_quantity.values())} |")
     return "\n".join(lines) + "\n"
 
 
-def filled(page: str, parts: dict[str, str]) -> str:
+def fill_sections(page: str, parts: dict[str, str]) -> str:
     """Replace the text between `<!-- begin name -->` and `<!-- end name -->` in a page."""
     for name, text in parts.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"

@@ -15,11 +15,11 @@ from samara.core.atomic_files import atomic_write
 from samara.scenario.events import Event, at, wind_step
 from samara.scenario.file import load_scenario, parse_scenario
 from samara.sim.fly import fly
-from samara.view.web.live import Live, endless
-from samara.view.web.replay import Replay
+from samara.view.web.live import Live, extend_duration
+from samara.view.web.replay import ReplayViewer
 
 SIZE = (1280, 880)
-PATIENCE = 120.0  # [s], for a machine that draws in software
+TIMEOUT = 120.0  # [s], for a machine that draws in software
 
 
 def draw_viewer(folder: Path) -> None:
@@ -37,7 +37,7 @@ def draw_viewer(folder: Path) -> None:
         browser.close()
 
 
-def _moments() -> Iterator[tuple[str, Live | Replay, str]]:
+def _moments() -> Iterator[tuple[str, Live | ReplayViewer, str]]:
     """Yield the name of each picture, its viewer and the tab to open."""
     wind_event = Event(at(10.0), wind_step((3.0, -1.0, 0.0)))
     yield "live", _live(replace(load_scenario("waypoints"), events=(wind_event,)), 13.6), "Plots"
@@ -45,34 +45,34 @@ def _moments() -> Iterator[tuple[str, Live | Replay, str]]:
     yield "swarm", _live(load_scenario("swarm", {"drones.count": 100, "drones.columns": 10}), 7.0), "Instruments"
     calm: dict[str, object] = {"drones.vehicle": "crazyflie", "drones.controller": "lqr"}
     runs = [fly(load_scenario("figure8", calm | change)) for change in ({}, {"wind.speed": 0.8})]
-    replay = Replay(runs, ["calm", "wind 0.8 m/s"], port=0)
+    replay = ReplayViewer(runs, ["calm", "wind 0.8 m/s"], port=0)
     replay.time, replay.playing = 9.5, False
     yield "replay", replay, "Plots"
     garden = Path(__file__).with_name("garden.toml")
-    vision_replay = Replay([fly(parse_scenario(garden.read_text("utf-8"), garden.name))], port=0)
+    vision_replay = ReplayViewer([fly(parse_scenario(garden.read_text("utf-8"), garden.name))], port=0)
     vision_replay.time, vision_replay.playing = 1.0, False
     yield "eyes", vision_replay, "Plots"
 
 
 def _live(scenario: object, seconds: float) -> Live:
-    live = Live(endless(scenario), port=0)  # type: ignore[arg-type]
-    live.fly_to(seconds)
+    live = Live(extend_duration(scenario), port=0)  # type: ignore[arg-type]
+    live.fly_until(seconds)
     return live
 
 
 @contextmanager
-def _open(browser: Browser, viewer: Live | Replay) -> Iterator[BrowserPage]:
+def _open(browser: Browser, viewer: Live | ReplayViewer) -> Iterator[BrowserPage]:
     thread = threading.Thread(target=viewer.run)
     thread.start()
     try:
         page = browser.page(viewer.page.address, SIZE)
-        page.wait("paused", PATIENCE)
+        page.wait("paused", TIMEOUT)
         yield page
         page.close()
     finally:
         viewer.close()
         thread.join()
-        viewer.take_down()
+        viewer.shut_down()
 
 
 def _open_tab(page: BrowserPage, name: str) -> None:
@@ -91,13 +91,13 @@ def _photograph(page: BrowserPage, path: Path) -> None:
 
     def is_constant() -> bool:
         previous, latest[0] = latest[0], page.picture()
-        return bool(previous) and _numbers(previous) == _numbers(latest[0])
+        return bool(previous) and _pixels(previous) == _pixels(latest[0])
 
     for _ in range(3):  # models are loaded one after the other
-        wait_for(is_constant, PATIENCE, "a constant picture")
+        wait_for(is_constant, TIMEOUT, "a constant picture")
     with atomic_write(path) as unfinished:
         Image.open(BytesIO(latest[0])).convert("RGB").save(unfinished, "PNG", optimize=True)
 
 
-def _numbers(picture: bytes) -> bytes:
+def _pixels(picture: bytes) -> bytes:
     return np.asarray(Image.open(BytesIO(picture)).convert("RGB")).tobytes()

@@ -16,13 +16,13 @@ from samara.core.atomic_files import atomic_write
 from samara.core.random import normals
 from samara.physics.air.atmosphere import log_law, power_law
 from samara.physics.air.turbulence import (
-    DRYDEN_ALOFT,
-    dryden_across,
-    dryden_along,
+    DRYDEN_LENGTH_ALOFT,
+    dryden_longitudinal_spectrum,
+    dryden_transverse_spectrum,
     turbulence_deviations,
     turbulence_lengths,
-    von_karman_across,
-    von_karman_along,
+    von_karman_longitudinal_spectrum,
+    von_karman_transverse_spectrum,
 )
 from samara.record.spectrum import welch
 from samara.vehicles.shape import COLOURS, INK
@@ -31,8 +31,8 @@ from samara.wind.turbulence import Dryden, VonKarman
 
 HEIGHT, MEAN, DT, DRONES, STEPS = 50.0, 8.0, 0.02, 60, 6000
 MODELS = (
-    ("Dryden", Dryden, dryden_along, dryden_across),
-    ("von Kármán", VonKarman, von_karman_along, von_karman_across),
+    ("Dryden", Dryden, dryden_longitudinal_spectrum, dryden_transverse_spectrum),
+    ("von Kármán", VonKarman, von_karman_longitudinal_spectrum, von_karman_transverse_spectrum),
 )
 
 
@@ -43,19 +43,19 @@ def draw_wind(path: str | Path) -> None:
             1, 3, figsize=(13.0, 4.3), layout="constrained", width_ratios=(1.15, 1.15, 0.7)
         )
         for k, (name, model, along, across) in enumerate(MODELS):
-            winds = _flown(model(Vec3(MEAN, 0.0, 0.0)))
+            winds = _simulate_wind(model(Vec3(MEAN, 0.0, 0.0)))
             _draw_spectra(spectra, winds, name, along, across, COLOURS[k])
             if model is Dryden:
                 _draw_gusts(gusts, winds)
         spectra.set(title="Spectra at 50 m in 8 m/s", xlabel="frequency [Hz]", ylabel="power density [(m/s)²/Hz]")
         spectra.set(xlim=(0.015, 12.0), ylim=(2e-4, 60.0))
         spectra.legend(loc="lower left")
-        _layer(layer)
+        _draw_boundary_layer(layer)
         with atomic_write(path) as unfinished:
             figure.savefig(unfinished, format="png")
 
 
-def _flown(wind: Any) -> Any:
+def _simulate_wind(wind: Any) -> Any:
     """Simulate the wind at hovering drones, (steps, 3, drones)."""
     filter_state, winds = wind.initial(), np.empty((STEPS, 3, DRONES))
     for block_start in range(0, STEPS, 1000):
@@ -74,7 +74,7 @@ def _draw_spectra(axes: Any, winds: Any, name: str, along: Any, across: Any, col
     frequency, density = welch(np.moveaxis(winds, 0, -1), 1 / DT, 3000)
     power = np.moveaxis(density, -1, 0)
     sigma = turbulence_deviations(HEIGHT, wind_6m=MEAN, aloft=1.5)
-    lengths = turbulence_lengths(HEIGHT, aloft=DRYDEN_ALOFT)
+    lengths = turbulence_lengths(HEIGHT, aloft=DRYDEN_LENGTH_ALOFT)
     frequencies = np.logspace(math.log10(0.015), math.log10(12.0), 200)
     edges = np.logspace(math.log10(0.045), math.log10(10.0), 18)
     for axis, formula, factor, line_style in ((0, along, 1.0, "-"), (2, across, 0.1, "--")):
@@ -96,10 +96,15 @@ def _draw_gusts(axes: Any, winds: Any) -> None:
     axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.56), ncols=3)
 
 
-def _layer(axes: Any) -> None:
+def _draw_boundary_layer(axes: Any) -> None:
     height = np.linspace(0.0, 60.0, 400)
-    axes.plot(MEAN * power_law(height, at=10.0, exponent=1 / 7), height, color=COLOURS[0], label="power law, 1/7")
-    grass, town = (log_law(height, at=10.0, roughness=roughness) for roughness in (0.03, 1.0))
+    axes.plot(
+        MEAN * power_law(height, reference_height=10.0, exponent=1 / 7),
+        height,
+        color=COLOURS[0],
+        label="power law, 1/7",
+    )
+    grass, town = (log_law(height, reference_height=10.0, roughness=roughness) for roughness in (0.03, 1.0))
     axes.plot(MEAN * grass, height, color=COLOURS[1], label="logarithm, grass (3 cm)")
     axes.plot(MEAN * town, height, color=COLOURS[2], label="logarithm, town (1 m)")
     axes.plot([MEAN], [10.0], "o", color=INK, markersize=5)

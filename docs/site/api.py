@@ -47,11 +47,13 @@ def imported_modules() -> set[str]:
 
 
 def _page(title: str, paths: list[str]) -> str:
-    parts = [f"::: {_place_of(path)}\n    options:\n      heading: {path}\n      toc_label: {path}" for path in paths]
+    parts = [
+        f"::: {_defining_module(path)}\n    options:\n      heading: {path}\n      toc_label: {path}" for path in paths
+    ]
     return "\n\n".join([f"# `{title}`", *parts]) + "\n"
 
 
-def _place_of(path: str) -> str:
+def _defining_module(path: str) -> str:
     """Return the name of the file that defines a module, if its public path is an alias; docstrings are parsed, not run."""
     try:
         return importlib.import_module(path).__name__

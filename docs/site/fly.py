@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import samara
-from samara.view.cockpit.page import DEFAULT, write_cockpit
+from samara.view.cockpit.page import DEFAULT_VEHICLES, write_cockpit
 
 
 def on_post_build(config: Any) -> None:
     """Write fly.html beside index.html."""
-    write_cockpit([samara.vehicle(name) for name in DEFAULT], Path(config.site_dir) / "fly.html")
+    write_cockpit([samara.vehicle(name) for name in DEFAULT_VEHICLES], Path(config.site_dir) / "fly.html")

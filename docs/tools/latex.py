@@ -20,24 +20,24 @@ import tools.latex_algebra as terms
 from samara.core.algebra import Mat3, Quat, Vec3
 from samara.core.quantity import Quantity
 from tools.latex_algebra import (
-    COMPUTED,
-    WRITING,
+    NUMERIC_OPERATIONS,
+    SYMBOLIC_OPERATIONS,
     Matrix,
     Quaternion,
     Vector,
-    alike,
-    exact,
+    common_component,
+    exact_code,
     fraction,
     is_vector,
     latex,
     sympy,
     tidy,
-    written_of,
+    to_expression,
 )
-from tools.symbols import LETTERS, letter, with_suffix
+from tools.symbols import LETTERS, add_subscript, letter
 
-LONGEST = 240  # LaTeX characters: longer expressions are split into parts
-SHORTEST = 30  # LaTeX characters: shorter parts are not named
+MAX_LATEX_LENGTH = 240  # LaTeX characters: longer expressions are split into parts
+MIN_PART_LENGTH = 30  # LaTeX characters: shorter parts are not named
 Function = Callable[..., Any]
 
 
@@ -75,8 +75,8 @@ class Equation:
         rows = [(symbol.name, latex(part)) for symbol, part in self.parts]
         for left, right in zip(self.left, self.right, strict=True):
             if right != 0:
-                common = alike(right)
-                rows.append((left, latex(right)) if common is None else (with_suffix(left, "i"), latex(common)))
+                common = common_component(right)
+                rows.append((left, latex(right)) if common is None else (add_subscript(left, "i"), latex(common)))
         return rows
 
     @property
@@ -94,7 +94,7 @@ class Equation:
         return {symbol.name for right in rights for symbol in right.free_symbols}
 
     @property
-    def printed(self) -> dict[str, Meaning]:
+    def printed_meanings(self) -> dict[str, Meaning]:
         """The meaning of the printed letters that are arguments of the function."""
         return {name: meaning for name, meaning in self.meanings.items() if name in self.letters}
 
@@ -119,8 +119,8 @@ class Equation:
 def equation(
     function: Function,
     *,
-    known: Iterable[Function] = (),
-    apart: Mapping[str, tuple[str, ...]] | None = None,
+    known_functions: Iterable[Function] = (),
+    call_letters: Mapping[str, tuple[str, ...]] | None = None,
     only: tuple[str, ...] = (),
     **fixed: Any,
 ) -> Equation:
@@ -133,13 +133,13 @@ def equation(
         only: letters of the results to print; default: all.
         fixed: values for arguments, or for constants of the function's module.
     """
-    arguments, meanings = arguments_of(function)
+    arguments, meanings = symbolic_arguments(function)
     arguments |= {name: value for name, value in fixed.items() if name in arguments}
-    writer = _SymbolicRun(function.__module__, frozenset(known) - {function}, dict(apart or {}), fixed)
+    writer = _SymbolicRun(function.__module__, frozenset(known_functions) - {function}, dict(call_letters or {}), fixed)
     result = writer.run(function, **arguments)
-    left = [_name(leaf) for leaf in leaves(result_of(function))]
+    left = [_name(leaf) for leaf in leaves(symbolic_result(function))]
     selected = [k for k, name in enumerate(left) if not only or name in only]
-    right = [tidy(written_of(leaf)) for leaf in leaves(result)]
+    right = [tidy(to_expression(leaf)) for leaf in leaves(result)]
     parts, right = _split_expressions([right[k] for k in selected])
     selected_left = tuple(left[k] for k in selected)
     return Equation(
@@ -149,17 +149,17 @@ def equation(
 
 def _split_expressions(right: list[Any]) -> tuple[tuple[tuple[Any, Any], ...], list[Any]]:
     """Return expressions unchanged; or, if one is long, with names for repeated terms and for its longest sums."""
-    if all(_size(expression) <= LONGEST for expression in right):
+    if all(_size(expression) <= MAX_LATEX_LENGTH for expression in right):
         return (), right
     common_terms, right = sympy.cse(right, order="none", list=True)
     replacements: dict[Any, Any] = {}
     rows: list[tuple[Any, Any]] = []
     for symbol, part in (*common_terms, *((None, expression) for expression in right)):
         part = part.xreplace(replacements)
-        if symbol is not None and (_size(part) < SHORTEST or part.is_Boolean):
+        if symbol is not None and (_size(part) < MIN_PART_LENGTH or part.is_Boolean):
             replacements[symbol] = part
             continue
-        while _size(part) > LONGEST and (longest_sum := _longest_sum(part)) is not None:
+        while _size(part) > MAX_LATEX_LENGTH and (longest_sum := _longest_sum(part)) is not None:
             name = sympy.Dummy(real=None if is_vector(longest_sum) else True)
             rows.append((name, longest_sum))
             part = part.xreplace({longest_sum: name})
@@ -176,22 +176,28 @@ def _xi(k: int, old: Any) -> Any:
 
 
 def _size(written: Any) -> int:
-    common = alike(written)
+    common = common_component(written)
     return len(latex(written if common is None else common))
 
 
 def _longest_sum(written: Any) -> Any:
     sums = [term for term in sympy.preorder_traversal(written) if term.is_Add and term != written]
-    return max((term for term in sums if SHORTEST <= _size(term) <= 0.7 * _size(written)), key=_size, default=None)
+    return max(
+        (term for term in sums if MIN_PART_LENGTH <= _size(term) <= 0.7 * _size(written)), key=_size, default=None
+    )
 
 
 class _SymbolicRun:
     """Runs functions with symbolic replacements of their globals, and records the calls that are not expanded."""
 
     def __init__(
-        self, home: str, known: frozenset[Function], apart: dict[str, tuple[str, ...]], fixed: dict[str, Any]
+        self,
+        home: str,
+        known_functions: frozenset[Function],
+        call_letters: dict[str, tuple[str, ...]],
+        fixed: dict[str, Any],
     ) -> None:
-        self.home, self.known, self.apart, self.fixed = home, known, apart, fixed
+        self.home, self.known, self.apart, self.fixed = home, known_functions, call_letters, fixed
         self.calls: list[Call] = []
         self.constants: dict[str, float] = {}
 
@@ -200,9 +206,10 @@ class _SymbolicRun:
         assert isinstance(function, FunctionType)
         used = _used_names(function.__code__)
         namespace = {
-            name: self.stand_in(name, value) if name in used else value for name, value in function.__globals__.items()
+            name: self.replacement(name, value) if name in used else value
+            for name, value in function.__globals__.items()
         }
-        copy = FunctionType(exact(function.__code__), namespace, function.__name__)
+        copy = FunctionType(exact_code(function.__code__), namespace, function.__name__)
         return copy(**self.bound(function, *args, **kwargs))
 
     def bound(self, function: Function, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -212,11 +219,11 @@ class _SymbolicRun:
         passed = set(bound.arguments)
         bound.apply_defaults()
         return {
-            name: value if name in passed else self.stand_in(constant_names.get(id(value), ""), value)
+            name: value if name in passed else self.replacement(constant_names.get(id(value), ""), value)
             for name, value in bound.arguments.items()
         }
 
-    def stand_in(self, name: str, value: Any) -> Any:
+    def replacement(self, name: str, value: Any) -> Any:
         """Return the symbolic replacement of a global of the function's module."""
         if name in self.fixed:
             return self.fixed[name]
@@ -230,8 +237,8 @@ class _SymbolicRun:
             return fraction(value)
         if isinstance(value, Vec3):
             return terms.column(*value)
-        if (inspect.isfunction(value) or inspect.isclass(value)) and value in WRITING:
-            return WRITING[value]
+        if (inspect.isfunction(value) or inspect.isclass(value)) and value in SYMBOLIC_OPERATIONS:
+            return SYMBOLIC_OPERATIONS[value]
         if inspect.isfunction(value) and value.__module__.startswith((self.home, "samara.")):
             return lambda *args, **kwargs: self.call(value, *args, **kwargs)
         return value
@@ -239,15 +246,15 @@ class _SymbolicRun:
     def call(self, function: Function, *args: Any, **kwargs: Any) -> Any:
         """Return the letters of a function that is not expanded, else expand it."""
         bound = self.bound(function, *args, **kwargs)
-        arguments_written = [str(written_of(leaf)) for value in bound.values() for leaf in leaves(value)]
+        arguments_written = [str(to_expression(leaf)) for value in bound.values() for leaf in leaves(value)]
         for call in self.calls:
             if call.function is function and arguments_written == _written(call.arguments):
                 return call.result
         if function.__name__ in self.apart:
             previous_calls = sum(call.function is function for call in self.calls)
-            result = result_of(function, self.apart[function.__name__][previous_calls])
-        elif function in self.known and arguments_written == _written(arguments_of(function)[0]):
-            result = result_of(function)
+            result = symbolic_result(function, self.apart[function.__name__][previous_calls])
+        elif function in self.known and arguments_written == _written(symbolic_arguments(function)[0]):
+            result = symbolic_result(function)
         else:
             return self.run(function, **bound)
         self.calls.append(Call(result, function, bound))
@@ -261,13 +268,13 @@ def _used_names(code: Any) -> set[str]:
 
 
 def _written(arguments: Mapping[str, Any]) -> list[str]:
-    return [str(written_of(leaf)) for value in arguments.values() for leaf in leaves(value)]
+    return [str(to_expression(leaf)) for value in arguments.values() for leaf in leaves(value)]
 
 
 # Symbols for arguments and results ---------------------------------------------------------------------------------
 
 
-def arguments_of(function: Function) -> tuple[dict[str, Any], dict[str, Meaning]]:
+def symbolic_arguments(function: Function) -> tuple[dict[str, Any], dict[str, Meaning]]:
     """Return a symbol for every number and vector of a function's arguments, and their meanings."""
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return", None)
@@ -299,7 +306,7 @@ def _symbols(hint: Any, keys: tuple[str, ...], path: str, suffix: str, meanings:
                 for field, field_type in fields.items()
             }
         )
-    name = with_suffix(letter(*keys), suffix)
+    name = add_subscript(letter(*keys), suffix)
     if name in meanings:
         raise ValueError(
             f"{path} and {meanings[name].name} have the same letter {name}; expected different letters in LETTERS"
@@ -315,7 +322,7 @@ def _symbol(base: Any, name: str, quantity: Any = None) -> Any:
     return sympy.Symbol(name, positive=True) if getattr(quantity, "low", -1.0) > 0 else sympy.Symbol(name, real=True)
 
 
-def result_of(function: Function, name: str | None = None) -> Any:
+def symbolic_result(function: Function, name: str | None = None) -> Any:
     """Return symbols for the results of a function, or one with the given name."""
     hint = get_type_hints(function, include_extras=True)["return"]
     function_name = function.__name__
@@ -343,7 +350,7 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def _name(symbol: Any) -> str:
-    return str(written_of(symbol).name)
+    return str(to_expression(symbol).name)
 
 
 # Evaluation --------------------------------------------------------------------------------------------------------
@@ -353,15 +360,15 @@ def _evaluate_tree(tree: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(tree, tuple) and not isinstance(tree, (Vec3, Quat, Mat3)):
         branches = [_evaluate_tree(branch, values) for branch in tree]
         return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)
-    return _evaluate(tidy(written_of(tree)), values)
+    return _evaluate(tidy(to_expression(tree)), values)
 
 
 def _evaluate(written: Any, values: Mapping[str, Any]) -> Any:
-    names, compiled = _compiled(written)
+    names, compiled = _compile(written)
     return compiled(*(values[name] for name in names))
 
 
 @cache
-def _compiled(written: Any) -> tuple[list[str], Function]:
+def _compile(written: Any) -> tuple[list[str], Function]:
     symbols = sorted(written.free_symbols, key=str)
-    return [symbol.name for symbol in symbols], sympy.lambdify(symbols, written, modules=[COMPUTED, "math"])
+    return [symbol.name for symbol in symbols], sympy.lambdify(symbols, written, modules=[NUMERIC_OPERATIONS, "math"])

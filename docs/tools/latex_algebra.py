@@ -1,7 +1,7 @@
 """Symbolic vectors, quaternions, matrices and operations in place of `samara.core.algebra` and `samara.core.ops`.
 
-Vectors are SymPy symbols like numbers; `Cross`, `Dot` and the others are unevaluated functions. `WRITING` maps each operation
-to its symbolic form, `COMPUTED` maps each symbolic operation to the function that computes it.
+Vectors are SymPy symbols like numbers; `Cross`, `Dot` and the others are unevaluated functions. `SYMBOLIC_OPERATIONS`
+maps each operation to its symbolic form, `NUMERIC_OPERATIONS` maps each symbolic operation to the function that computes it.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ except ImportError as error:
     raise MissingExtraError("printing equations needs SymPy: pip install 'samara[symbolic]'") from error
 
 AXES = ("x", "y", "z", "i")
-EACH = 3  # index of the axis i, which stands for all three
+ANY_AXIS = 3  # index of the axis i, which stands for all three
 DENOMINATORS = (
     1,
     2,
@@ -39,7 +39,7 @@ class Operation(sympy.Function):  # type: ignore[misc]
     """An unevaluated operation of `samara.core.algebra`."""
 
     template = ""
-    loose = False  # needs parentheses beside a factor
+    needs_parentheses = False  # needs parentheses beside a factor
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         written = self.template.format(*(_tight(argument, printer) for argument in self.args))
@@ -48,20 +48,20 @@ class Operation(sympy.Function):  # type: ignore[misc]
 
 def _tight(argument: Any, printer: Any) -> str:
     written = str(printer.doprint(argument))
-    wide = argument.is_Add or argument.is_Mul or getattr(argument, "loose", False)
+    wide = argument.is_Add or argument.is_Mul or getattr(argument, "needs_parentheses", False)
     return rf"\left({written}\right)" if wide else written
 
 
 class Cross(Operation):
     """a × b"""
 
-    template, loose = r"{0} \times {1}", True
+    template, needs_parentheses = r"{0} \times {1}", True
 
 
 class Dot(Operation):
     """a · b"""
 
-    template, loose = r"{0} \cdot {1}", True
+    template, needs_parentheses = r"{0} \cdot {1}", True
     is_real = True
 
     @classmethod
@@ -82,7 +82,7 @@ class Norm(Operation):
 class Scale(Operation):
     """a ∘ b"""
 
-    template, loose = r"{0} \circ {1}", True
+    template, needs_parentheses = r"{0} \circ {1}", True
 
 
 class Rotate(Operation):
@@ -118,7 +118,7 @@ class Solve(Operation):
 class Hamilton(Operation):
     """q ⊗ p"""
 
-    template, loose = r"{0} \otimes {1}", True
+    template, needs_parentheses = r"{0} \otimes {1}", True
 
 
 class Conjugate(Operation):
@@ -175,7 +175,7 @@ class Table(Operation):
 class Cases(Operation):
     """a if condition, b if another, else c; SymPy's Piecewise would rewrite the conditions."""
 
-    loose = True
+    needs_parentheses = True
     is_real = True
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
@@ -201,15 +201,15 @@ class Vector:
         self.written = sympy.sympify(written)
 
     def __add__(self, other: Any) -> "Vector":
-        return Vector(self.written + written_of(other))
+        return Vector(self.written + to_expression(other))
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> "Vector":
-        return Vector(self.written - written_of(other))
+        return Vector(self.written - to_expression(other))
 
     def __rsub__(self, other: Any) -> "Vector":
-        return Vector(written_of(other) - self.written)
+        return Vector(to_expression(other) - self.written)
 
     def __neg__(self) -> "Vector":
         return type(self)(-self.written)
@@ -278,7 +278,7 @@ def component(written: Any, axis: int) -> Any:
     return Component(written, axis)
 
 
-def written_of(vector: Any) -> Any:
+def to_expression(vector: Any) -> Any:
     """Return the SymPy expression of a symbolic or numeric value."""
     if isinstance(vector, Vec3):
         return column(*vector).written
@@ -332,18 +332,18 @@ def _length(*components: Any) -> Any:
     return sympy.sqrt(sum(sympy.sympify(value) ** 2 for value in components))
 
 
-WRITING: dict[Any, Any] = {
+SYMBOLIC_OPERATIONS: dict[Any, Any] = {
     Vec3: column,
     Quat: _quaternion,
-    algebra.cross: lambda a, b: Vector(Cross(written_of(a), written_of(b))),
-    algebra.dot: lambda a, b: Dot(written_of(a), written_of(b)),
-    algebra.norm: lambda a: Norm(written_of(a)),
-    algebra.scale: lambda a, b: Vector(Scale(written_of(a), written_of(b))),
+    algebra.cross: lambda a, b: Vector(Cross(to_expression(a), to_expression(b))),
+    algebra.dot: lambda a, b: Dot(to_expression(a), to_expression(b)),
+    algebra.norm: lambda a: Norm(to_expression(a)),
+    algebra.scale: lambda a, b: Vector(Scale(to_expression(a), to_expression(b))),
     algebra.direction: _direction,
-    algebra.rotate: lambda q, v: Vector(Rotate(written_of(q), written_of(v))),
-    algebra.rotate_inverse: lambda q, v: Vector(RotateInverse(written_of(q), written_of(v))),
-    algebra.solve_definite: lambda m, v: Vector(Solve(written_of(m), written_of(v))),
-    algebra.conjugate: lambda q: Quaternion(Conjugate(written_of(q))),
+    algebra.rotate: lambda q, v: Vector(Rotate(to_expression(q), to_expression(v))),
+    algebra.rotate_inverse: lambda q, v: Vector(RotateInverse(to_expression(q), to_expression(v))),
+    algebra.solve_definite: lambda m, v: Vector(Solve(to_expression(m), to_expression(v))),
+    algebra.conjugate: lambda q: Quaternion(Conjugate(to_expression(q))),
     ops.sqrt: sympy.sqrt,
     ops.sin: sympy.sin,
     ops.cos: sympy.cos,
@@ -368,7 +368,7 @@ WRITING: dict[Any, Any] = {
 WRITTEN_MATH = SimpleNamespace(
     pi=sympy.pi, factorial=sympy.factorial, sqrt=lambda x: sympy.sqrt(fraction(x)), inf=sympy.oo
 )
-COMPUTED = {
+NUMERIC_OPERATIONS = {
     "Cross": algebra.cross,
     "Dot": algebra.dot,
     "Norm": algebra.norm,
@@ -398,12 +398,12 @@ def fraction(number: Any) -> Any:
     return sympy.Float(value)
 
 
-def exact(code: CodeType) -> CodeType:
+def exact_code(code: CodeType) -> CodeType:
     """Return a function's code with exact SymPy literals: 0.5 as ½."""
     literals = (
         fraction(literal)
         if isinstance(literal, float)
-        else exact(literal)
+        else exact_code(literal)
         if isinstance(literal, CodeType)
         else literal
         for literal in code.co_consts
@@ -424,25 +424,25 @@ class Printer(LatexPrinter):  # type: ignore[misc]
     def _print_Mul(self, expr: Any) -> str:
         if not expr.is_Mul:
             return str(super()._print_Mul(expr))
-        factors = factors_of(expr)
+        factors = ordered_factors(expr)
         if len(factors) == 1:
             return str(self.doprint(factors[0]))
         if sum(not factor.is_number for factor in factors) > 1:
-            factors = [self._closed(factor) for factor in factors]
+            factors = [self._parenthesise(factor) for factor in factors]
         if factors[0] == -1 and len(factors) == 2 and factors[1].is_Symbol:
             return "- " + str(self.doprint(factors[1]))
         return str(super()._print_Mul(sympy.Mul(*factors, evaluate=False)))
 
-    def _closed(self, factor: Any) -> Any:
-        if not getattr(factor, "loose", False):
+    def _parenthesise(self, factor: Any) -> Any:
+        if not getattr(factor, "needs_parentheses", False):
             return factor
         return sympy.Symbol(rf"\left({self.doprint(factor)}\right)")
 
     def _print_Add(self, expr: Any, order: Any = None) -> str:
-        return str(super()._print_Add(sympy.Add(*terms_of(expr), evaluate=False), order="none"))
+        return str(super()._print_Add(sympy.Add(*ordered_terms(expr), evaluate=False), order="none"))
 
 
-def factors_of(product: Any) -> list[Any]:
+def ordered_factors(product: Any) -> list[Any]:
     """Return the factors of a product in printing order: one number, scalars, vectors; −1 − e as −(1 + e)."""
     negative_sums = [factor for factor in product.args if _negative_sum(factor)]
     number = sympy.Mul(*(factor for factor in product.args if factor.is_Number)) * (-1) ** len(negative_sums)
@@ -452,7 +452,7 @@ def factors_of(product: Any) -> list[Any]:
     return sorted_factors if number == 1 and sorted_factors else [number, *sorted_factors]
 
 
-def terms_of(total: Any) -> list[Any]:
+def ordered_terms(total: Any) -> list[Any]:
     """Return the terms of a sum in printing order: numbers first, negative terms last."""
     return sorted(total.args, key=lambda term: (term.could_extract_minus_sign(), not term.is_number))
 
@@ -488,12 +488,12 @@ def latex(written: Any) -> str:
     return str(Printer({"order": "none", "ln_notation": True}).doprint(written))
 
 
-def alike(written: Any) -> Any:
+def common_component(written: Any) -> Any:
     """Return the common component, with axis i, of a vector with three equal components; None for others."""
     if not written.has(Column):
         return None
     parts = [component(written, axis) for axis in range(3)]
     if any({int(argument.args[1]) for argument in part.atoms(Component)} != {axis} for axis, part in enumerate(parts)):
         return None
-    common = {part.replace(Component, lambda argument, _: Component(argument, EACH)) for part in parts}
+    common = {part.replace(Component, lambda argument, _: Component(argument, ANY_AXIS)) for part in parts}
     return common.pop() if len(common) == 1 else None

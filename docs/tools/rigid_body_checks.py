@@ -17,7 +17,7 @@ from scipy.spatial.transform import Rotation
 from samara.core.types import Array
 from samara.documents.rigid_body import RigidBodyQuadrotor
 
-NOTHING = np.zeros(4)  # no thrust, no torque
+NO_COMMAND = np.zeros(4)  # no thrust, no torque
 TUMBLING = np.array([0.0, 0.0, 0.0, 1.0, -1.0, 2.0, 0.4, -0.3, 1.1, 3.0, -2.0, 4.0])
 
 
@@ -71,7 +71,7 @@ def rotation_matrices_are_rotations() -> float:
 def free_fall() -> float:
     """p = p₀ + v₀ t − ½ g t² e₃ and v = v₀ − g t e₃, whatever the tumbling; without drag and thrust."""
     quad = RigidBodyQuadrotor(D=0)
-    end = _fly(quad, quad.quaternion_state(TUMBLING), NOTHING, 2.0)
+    end = _fly(quad, quad.quaternion_state(TUMBLING), NO_COMMAND, 2.0)
     down = np.array([0.0, 0.0, -quad.g])
     p, v = TUMBLING[0:3], TUMBLING[3:6]
     return _largest(end[0:3] - (p + 2.0 * v + 0.5 * down * 2.0**2), end[3:6] - (v + down * 2.0))
@@ -98,7 +98,7 @@ def gyroscopic_effect() -> float:
     Ixx, Iyy, Izz = moments = np.array([0.006, 0.009, 0.0142])
     p, q, r = 2.0, 3.0, 5.0
     x = np.array([*np.zeros(9), p, q, r])
-    angular_acceleration = RigidBodyQuadrotor(inertia=moments).dynamics(0.0, x, NOTHING)[9:12]
+    angular_acceleration = RigidBodyQuadrotor(inertia=moments).dynamics(0.0, x, NO_COMMAND)[9:12]
     return _largest(
         angular_acceleration - np.array([(Iyy - Izz) * q * r, (Izz - Ixx) * r * p, (Ixx - Iyy) * p * q]) / moments
     )
@@ -109,7 +109,7 @@ def angular_momentum_is_conserved_in_the_world() -> float:
     quad = RigidBodyQuadrotor(inertia=(0.006, 0.009, 0.0142))
     start = quad.quaternion_state(TUMBLING)
     momenta = []
-    for x in (start, _fly(quad, start, NOTHING, 5.0)):
+    for x in (start, _fly(quad, start, NO_COMMAND, 5.0)):
         attitude = Rotation.from_quat(np.roll(x[6:10], -1))
         momenta.append(attitude.apply(quad.I @ x[10:13]))
     return _largest(momenta[1] - momenta[0]) / float(np.linalg.norm(momenta[0]))
@@ -120,7 +120,7 @@ def energy_is_conserved() -> float:
     quad = RigidBodyQuadrotor(inertia=(0.006, 0.009, 0.0142), D=0)
     start = quad.quaternion_state(TUMBLING)
     energies = []
-    for x in (start, _fly(quad, start, NOTHING, 2.0)):
+    for x in (start, _fly(quad, start, NO_COMMAND, 2.0)):
         energies.append(0.5 * quad.m * x[3:6] @ x[3:6] + 0.5 * x[10:13] @ quad.I @ x[10:13] + quad.m * quad.g * x[2])
     return float(abs(energies[1] / energies[0] - 1.0))
 

@@ -92,8 +92,8 @@ LETTERS = {
     "second_order_rate.target": "u",
     "Lag.speed_min": r"\Omega_min",
     "Lag.speed_max": r"\Omega_max",
-    "Lag.rise": r"\tau_rise",
-    "Lag.fall": r"\tau_fall",
+    "Lag.time_constant_up": r"\tau_rise",
+    "Lag.time_constant_down": r"\tau_fall",
     "Lag.efficiency": r"\eta",
     "Lag.full_voltage": "V_full",
     "slowed->speed_min": r"\Omega_min",
@@ -145,7 +145,7 @@ LETTERS = {
     "turned_over.up": "u",
     "lower_end.up": "u",
     "lower_end.foot_B": "r_f",
-    "lower_end.top": "z_t",
+    "lower_end.top_height": "z_t",
     "turned_over->": "w",
     "lower_end->point_B": "r_B",
     "lower_end->bow": "b",
@@ -413,12 +413,12 @@ LETTERS = {
     # solids
     "Touch.distance": "d",
     "Touch.normal_W": "n_W",
-    "Sphere.center_W": "c",
-    "Box.center_W": "c",
+    "Sphere.centre_W": "c",
+    "Box.centre_W": "c",
     "Box.half": "h",
-    "Capsule.a_W": "a",
-    "Capsule.b_W": "b",
-    "center_W": "c",
+    "Capsule.start_W": "a",
+    "Capsule.end_W": "b",
+    "centre_W": "c",
     "toward_W": "p",
     "disc_point->": "x_W",
 }
@@ -440,7 +440,7 @@ def letter(*keys: str) -> str:
     return (f"{base}_{{{subscript}}}" if subscript else base) + prime
 
 
-def with_suffix(written: str, suffix: str) -> str:
+def add_subscript(written: str, suffix: str) -> str:
     """Add a subscript to a letter."""
     if not suffix:
         return written

@@ -6,7 +6,7 @@ from samara.compiler.scan import scan
 from samara.compiler.simulator import compile
 from samara.core import lazy_import as _lazy_import
 from samara.core.algebra import Quat, Vec3
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 from samara.core.version import __version__ as __version__
 from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.multirotor import derivative, step, wrench, wrench_breakdown
@@ -82,7 +82,7 @@ __all__ = [
     "wrench_breakdown",
 ]
 
-_lazy_import.register(
+_lazy_import.register_presenters(
     {
         "Run.html": "samara.view.report.html_repr:run_html",
         "Run.plot": "samara.view.plot.plots:plot_run",

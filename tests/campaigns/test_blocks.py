@@ -1,4 +1,4 @@
-"""Blocks of rows: one begins where the other ends, and a row is drawn, found and flown again as one of its own block."""
+"""Blocks of rows: consecutive, and a row is sampled, found and rerun within its block."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from samara.campaigns import gpu_confirmation, rerun
-from samara.campaigns.batch import Flying
+from samara.campaigns.batch import CampaignFlights
 from samara.campaigns.campaign import CampaignError, parse_campaign
-from samara.campaigns.gpu_confirmation import backend_for, worst_confirmed
-from samara.campaigns.rerun import flown_again, trajectories
-from samara.campaigns.samples import Block, Rows
-from samara.campaigns.store import open_store, store_for
+from samara.campaigns.gpu_confirmation import choose_backend, confirm_worst
+from samara.campaigns.rerun import flown_paths, rerun_row
+from samara.campaigns.samples import RowRange, SampleRows
+from samara.campaigns.store import open_or_create_store, open_store
 from samara.record.metrics import FLIGHT_METRICS
 
 pytest.importorskip("pyarrow")
@@ -37,26 +37,26 @@ mass = { uniform = [0.9, 1.1], relative = true }
 
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory):
-    """A folder with four rows, then three, then two, as drawn; their flights are invented"""
+    """A folder with four rows, then three, then two, as sampled, with invented flights"""
     folder = tmp_path_factory.mktemp("campaign")
-    own = parse_campaign(TEXT, "blocks.toml", folder)
-    flying, store = Flying.of(own), store_for(own, TEXT, folder / "out")
+    parsed = parse_campaign(TEXT, "blocks.toml", folder)
+    campaign_flights, store = CampaignFlights.prepare(parsed), open_or_create_store(parsed, TEXT, folder / "out")
     store.add(3)
     store.add(2)
-    for block, numbers in store.missing(100):
+    for block, numbers in store.missing_batches(100):
         assert (numbers[0], numbers[-1]) == (block.first, block.first + block.length - 1)
-        store.write(numbers, told(flying.rows(numbers, block)))
-    return flying, store
+        store.write(numbers, invented_columns(campaign_flights.rows(numbers, block)))
+    return campaign_flights, store
 
 
-def told(rows):
-    """Columns of a batch: every third row seems to have flown badly"""
-    n, end = len(rows.numbers), {f"final_{axis}": rows.numbers + 0.25 * k for k, axis in enumerate("xyz")}
+def invented_columns(rows):
+    """Columns of a batch in which every third row flew badly"""
+    n, end = len(rows.row_numbers), {f"final_{axis}": rows.row_numbers + 0.25 * k for k, axis in enumerate("xyz")}
     words = {
         name: np.full(n, word, dtype=object)
         for name, word in (("outcome", "pass"), ("reason", ""), ("error", ""), ("found", "pass"))
     }
-    worst = 1.0 * (rows.numbers % 3 == 0) + 0.01 * rows.numbers
+    worst = 1.0 * (rows.row_numbers % 3 == 0) + 0.01 * rows.row_numbers
     measures = {name: np.zeros(n) for name in FLIGHT_METRICS}
     return {
         "seed": rows.seeds,
@@ -64,74 +64,76 @@ def told(rows):
         **words,
         **measures,
         **end,
-        "worst_error": worst,
+        "max_error": worst,
         "confirmed": np.zeros(n, dtype=bool),
     }
 
 
 def test_each_block_begins_after_the_last_row_of_the_one_before(campaign):
     store = open_store(campaign[1].folder)
-    assert store.blocks == [Block(0, 0, 4), Block(1, 4, 3), Block(2, 7, 2)]
+    assert store.blocks == [RowRange(0, 0, 4), RowRange(1, 4, 3), RowRange(2, 7, 2)]
     assert store.table()["row"].to_pylist() == list(range(9)) and store.total == 9
 
 
 @pytest.mark.parametrize("row", range(9))
 def test_a_row_flown_again_has_the_factors_of_its_own_block(campaign, row, monkeypatch):
-    """Each block is a Latin hypercube of its own: another block would draw another mass"""
+    """Each block is a separate Latin hypercube: another block would sample another mass"""
     flown = []
 
     def fly(scenario, **more):
         flown.append(more["vary"])
         rows = np.array([[row, row + 0.25, row + 0.5]])
-        return SimpleNamespace(tracks=[SimpleNamespace(tables={"state": SimpleNamespace(rows=rows)})])
+        return SimpleNamespace(drone_records=[SimpleNamespace(tables={"state": SimpleNamespace(rows=rows)})])
 
     monkeypatch.setattr(rerun, "fly", fly)
-    again, stored = flown_again(campaign[1].folder, row), campaign[1].row(row)
+    again, stored = rerun_row(campaign[1].folder, row), campaign[1].row(row)
     assert again.same and stored["row"] == row
     assert again.values["mass"] == stored["mass"] == flown[0]["mass"]
 
 
 def test_a_row_beyond_the_last_block_is_refused(campaign):
     with pytest.raises(CampaignError, match=r"row 9: .* has the rows 0 to 8"):
-        flown_again(campaign[1].folder, 9)
+        rerun_row(campaign[1].folder, 9)
 
 
 def test_trajectories_are_those_of_their_rows(campaign):
     flying, store = campaign
 
     def fly(rows, record):
-        assert rows.values["mass"].tolist() == [store.row(int(row))["mass"] for row in rows.numbers]
-        return SimpleNamespace(time=np.zeros(1), states=np.tile(rows.numbers, (1, 3, 1)))
+        assert rows.values["mass"].tolist() == [store.row(int(row))["mass"] for row in rows.row_numbers]
+        return SimpleNamespace(time=np.zeros(1), states=np.tile(rows.row_numbers, (1, 3, 1)))
 
-    found = trajectories(SimpleNamespace(scenario=flying.scenario, rows=flying.rows, fly=fly), store, [3, 4, 6, 7])
-    assert [own.row for own in found] == [3, 4, 6, 7]
-    assert [own.p_W.tolist() for own in found] == [[[row] * 3] for row in (3, 4, 6, 7)]
+    paths = flown_paths(SimpleNamespace(scenario=flying.scenario, rows=flying.rows, fly=fly), store, [3, 4, 6, 7])
+    assert [path.row for path in paths] == [3, 4, 6, 7]
+    assert [path.p_W.tolist() for path in paths] == [[[row] * 3] for row in (3, 4, 6, 7)]
 
 
 def test_the_worst_rows_are_flown_again_as_rows_of_their_own_block(campaign):
-    """Rows 6, 3 and 0 seem to be the worst; flown again they are not, and rows 8 and 7 follow"""
+    """Rows 6, 3 and 0 seem to be the worst; on LLVM they are not, and rows 8 and 7 follow"""
     flying, store = campaign
-    asked = []
+    confirmed_rows = []
 
-    def on_llvm(rows):
-        asked.extend(rows.numbers.tolist())
-        assert rows.values["mass"].tolist() == [store.row(int(row))["mass"] for row in rows.numbers]
-        better = told(rows) | {"worst_error": 0.001 * rows.numbers}
-        return {name: own for name, own in better.items() if name not in ("found", "confirmed")}
+    def fly_on_llvm(rows):
+        confirmed_rows.extend(rows.row_numbers.tolist())
+        assert rows.values["mass"].tolist() == [store.row(int(row))["mass"] for row in rows.row_numbers]
+        better = invented_columns(rows) | {"max_error": 0.001 * rows.row_numbers}
+        return {name: values for name, values in better.items() if name not in ("found", "confirmed")}
 
     before = {row: store.row(row) for row in range(9)}
-    worst_confirmed(store, flying, 3, on_llvm)
-    assert set(asked) == set(range(9)) and len(asked) == 9  # each once: none is as bad as the next one seems to be
-    for row in asked:
-        expected = before[row] | {"worst_error": 0.001 * row, "confirmed": True}
+    confirm_worst(store, flying, 3, fly_on_llvm)
+    assert (
+        set(confirmed_rows) == set(range(9)) and len(confirmed_rows) == 9
+    )  # each once: none is as bad as the next one seems
+    for row in confirmed_rows:
+        expected = before[row] | {"max_error": 0.001 * row, "confirmed": True}
         assert store.row(row) == expected
 
 
-# Which backend flies --------------------------------------------------------------------------------------------------
+# Choice of the backend ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("has_gpu", "reason", "asked", "before", "chosen"),
+    ("has_gpu", "reason", "requested", "previous", "chosen"),
     [
         (True, "", "auto", None, "pallas"),
         (False, "", "auto", None, "llvm"),
@@ -144,46 +146,48 @@ def test_the_worst_rows_are_flown_again_as_rows_of_their_own_block(campaign):
         (True, "mass varies", "llvm", None, "llvm"),
     ],
 )
-def test_a_gpu_flies_where_there_is_one_that_can(monkeypatch, has_gpu, reason, asked, before, chosen):
+def test_a_gpu_flies_where_there_is_one_that_can(monkeypatch, has_gpu, reason, requested, previous, chosen):
     monkeypatch.setattr(gpu_confirmation, "has_gpu", lambda: has_gpu)
-    monkeypatch.setattr(gpu_confirmation, "why_not", lambda flying: reason)
-    assert backend_for(None, asked, before) == chosen
+    monkeypatch.setattr(gpu_confirmation, "unsupported_reason", lambda flying: reason)
+    assert choose_backend(None, requested, previous) == chosen
 
 
 def test_a_backend_that_cannot_fly_a_campaign_is_refused(monkeypatch):
-    monkeypatch.setattr(gpu_confirmation, "why_not", lambda flying: "mass varies")
+    monkeypatch.setattr(gpu_confirmation, "unsupported_reason", lambda flying: "mass varies")
     flying = SimpleNamespace(campaign=SimpleNamespace(origin="c.toml"))
     with pytest.raises(CampaignError, match=r"c\.toml: backend 'jax': mass varies; expected llvm"):
-        backend_for(flying, "jax", None)
+        choose_backend(flying, "jax", None)
     with pytest.raises(CampaignError, match="the rows in this folder were flown on llvm"):
-        backend_for(flying, "jax", "llvm")
+        choose_backend(flying, "jax", "llvm")
 
 
 def test_what_jax_can_fly_depends_on_what_varies(tmp_path):
-    """Parameters of the vehicle, yes; of the scenario's file and of the controller, no"""
+    """Vehicle parameters, yes; settings of the scenario's file and of the controller, no"""
     pytest.importorskip("jax")
     calm = TEXT.replace('"hover"', '"figure8"')
     for varied, reason in (("mass", ""), ('"controller.position"', "controller.position varies, which only llvm can")):
         text = calm.replace("mass = ", f"{varied} = ").replace(
             ", relative = true", "" if reason else ", relative = true"
         )
-        flying = Flying.of(parse_campaign(text, "c.toml", tmp_path))
-        assert gpu_confirmation.why_not(flying) == reason
+        flying = CampaignFlights.prepare(parse_campaign(text, "c.toml", tmp_path))
+        assert gpu_confirmation.unsupported_reason(flying) == reason
 
 
 @pytest.mark.parametrize(
     ("rows", "parts"), [(10, [10]), (4096, [4096]), (9000, [4500, 4500]), (20_000, [6667, 6667, 6666])]
 )
 def test_rows_are_divided_among_devices_that_they_are_worth(monkeypatch, rows, parts):
-    """One device for each 4096 rows, of three; every row once, in its order"""
+    """One device per 4096 rows, of three; every row once, in order"""
     jax = pytest.importorskip("jax")
     monkeypatch.setattr(jax, "local_devices", lambda: ["a", "b", "c"])
     monkeypatch.setattr(jax, "default_device", lambda device: nullcontext())
     numbers, sizes = np.arange(rows), []
 
     def fly(batch):
-        sizes.append(len(batch.numbers))
-        return {"row": batch.numbers}
+        sizes.append(len(batch.row_numbers))
+        return {"row": batch.row_numbers}
 
-    assert gpu_confirmation.on_devices(fly, Rows(numbers, numbers, {}))["row"].tolist() == numbers.tolist()
+    assert (
+        gpu_confirmation.fly_across_devices(fly, SampleRows(numbers, numbers, {}))["row"].tolist() == numbers.tolist()
+    )
     assert sorted(sizes, reverse=True) == parts

@@ -1,4 +1,4 @@
-"""Who looks after every flight, and stops when it suits, is still right: summed exactly over all ways a campaign can go."""
+"""Confidence sequences cover under optional stopping: summed exactly over all courses of a campaign."""
 
 import math
 from collections.abc import Callable
@@ -21,7 +21,7 @@ LIMIT = math.log(20.0)
 
 
 def step(chance: np.ndarray, p: float) -> np.ndarray:
-    """One more flight: P(k successes) of n flights becomes that of n + 1"""
+    """P(k successes) for one more flight"""
     more = np.zeros(len(chance) + 1)
     more[:-1] = chance * (1.0 - p)
     more[1:] += chance * p
@@ -36,7 +36,7 @@ def ever(p: float, flights: int, stops: Callable[[int, int], bool]) -> float:
         low, high = max(low, 0), min(high, n)
         while low <= n and stops(low, n):
             low += 1
-        low -= 1  # the last at which it stops from below; from one flight to the next it only grows
+        low -= 1  # the last count at which it stops from below; it only grows from flight to flight
         while high < n and not stops(high + 1, n):
             high += 1
         while high > low + 1 and stops(high, n):
@@ -56,7 +56,7 @@ def test_the_mixture_is_a_ratio_of_beta_functions():
 
 
 def test_the_mixture_of_the_true_rate_has_mean_one():
-    """Σ P(k) M(k) = 1 after any number of flights: a martingale, which is all that the coverage rests on."""
+    """Σ P(k) M(k) = 1 for every flight count: a martingale, on which the coverage rests."""
     for p in RATES:
         for n in (1, 2, 17, 60):
             terms = (math.comb(n, k) * p**k * (1 - p) ** (n - k) * math.exp(log_mixture(p, k, n)) for k in range(n + 1))
@@ -65,40 +65,42 @@ def test_the_mixture_of_the_true_rate_has_mean_one():
 
 @pytest.mark.parametrize("p", RATES)
 def test_the_true_rate_ever_leaves_with_less_than_five_percent(p):
-    """Over 1500 flights, looking after each: no stopping rule does worse than one that knows when it is wrong."""
+    """Over 1500 flights, evaluated after each: the worst possible stopping rule."""
     assert ever(p, 1500, lambda k, n: log_mixture(p, k, n) >= LIMIT) <= 0.05
 
 
-def test_a_clopper_pearson_interval_looked_at_so_does_not_cover():
-    """The sum would see it: within 150 flights one in four campaigns has had an interval without the true rate."""
-    p, held = 0.3, {}
+def test_a_clopper_pearson_interval_does_not_cover_under_optional_stopping():
+    """Within 150 flights, one campaign in four has had a Clopper–Pearson interval without the true rate."""
+    p, contains_cache = 0.3, {}
 
     def outside(k: int, n: int) -> bool:
-        if (k, n) not in held:
-            held[k, n] = clopper_pearson(k, n).holds(p)
-        return not held[k, n]
+        if (k, n) not in contains_cache:
+            contains_cache[k, n] = clopper_pearson(k, n).contains(p)
+        return not contains_cache[k, n]
 
     assert ever(p, 150, outside) > 0.24
 
 
 @pytest.mark.parametrize("width", [0.5, 0.15])
 def test_an_interval_that_was_narrow_enough_covers(width):
-    """Batches of 10 until the interval is narrow, or 200 flights: the coverage of what is then reported."""
-    known: dict[tuple[int, int], Interval] = {}
+    """Batches of 10 until the interval is narrow, or 200 flights: the coverage of the final interval."""
+    intervals: dict[tuple[int, int], Interval] = {}
     for n in range(10, 201, 10):
-        known |= {(k, n): confidence_sequence(k, n) for k in range(n // 2 + 1)}
-        known |= {(n - k, n): Interval(1.0 - known[k, n].high, 1.0 - known[k, n].low) for k in range((n + 1) // 2)}
+        intervals |= {(k, n): confidence_sequence(k, n) for k in range(n // 2 + 1)}
+        intervals |= {
+            (n - k, n): Interval(1.0 - intervals[k, n].high, 1.0 - intervals[k, n].low) for k in range((n + 1) // 2)
+        }
     for p in (*RATES, *np.linspace(0.05, 0.95, 19)):
         chance, covered, early = np.ones(1), 0.0, 0.0
         for n in range(1, 201):
             chance = step(chance, p)
             for k in range(n + 1) if n % 10 == 0 else ():
-                if known[k, n].width <= width or n == 200:
-                    covered += chance[k] * known[k, n].holds(p)
+                if intervals[k, n].width <= width or n == 200:
+                    covered += chance[k] * intervals[k, n].contains(p)
                     early += chance[k] * (n < 200)
                     chance[k] = 0.0
         assert covered >= 0.95
-    assert early > 0.5  # the last rate is one at which most campaigns end before their time
+    assert early > 0.5  # at the last rate most campaigns end early
 
 
 def test_an_interval_is_where_the_mixture_is_below_its_limit():
@@ -114,7 +116,7 @@ def test_an_interval_is_where_the_mixture_is_below_its_limit():
 
 @pytest.mark.parametrize("rate", [0.01, 0.5, 0.9, 0.99])
 def test_evidence_for_more_than_the_rate_is_an_integral(rate):
-    """The mean of L(p)/L(rate) over (rate, 1), weighted by Beta(½, ½): uniform in φ where p = sin²φ"""
+    """The mean of L(p)/L(rate) over (rate, 1), weighted by Beta(½, ½): uniform in φ with p = sin²φ"""
     start = math.asin(math.sqrt(rate))
     for k, n in [(0, 4), (4, 4), (95, 100), (40, 100)]:
 
@@ -127,11 +129,11 @@ def test_evidence_for_more_than_the_rate_is_an_integral(rate):
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.9, 0.99])
-@pytest.mark.parametrize("share", [1.0, 0.98])
-def test_evidence_ever_misleads_with_less_than_five_percent(rate, share):
-    """Where the true rate is the one asked about, or a little less, 1000 flights looked at one by one"""
-    found = ever(share * rate, 1000, lambda k, n: k > 0 and log_evidence_above(rate, k, n) >= LIMIT)
-    assert (0.0 if share < 1.0 else 0.005) <= found <= 0.05
+@pytest.mark.parametrize("fraction", [1.0, 0.98])
+def test_evidence_ever_misleads_with_less_than_five_percent(rate, fraction):
+    """At the tested rate or a little below, over 1000 flights evaluated one by one"""
+    probability = ever(fraction * rate, 1000, lambda k, n: k > 0 and log_evidence_above(rate, k, n) >= LIMIT)
+    assert (0.0 if fraction < 1.0 else 0.005) <= probability <= 0.05
 
 
 def test_evidence_of_hopeless_flights_is_none():

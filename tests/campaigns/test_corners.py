@@ -1,4 +1,4 @@
-"""Corners of strength three: every combination of ends of any three factors, as often as any other."""
+"""Corners of strength three: every combination of the ends of any three parameters occurs equally often."""
 
 from itertools import combinations, product
 
@@ -10,9 +10,9 @@ from samara.campaigns.falsify import corners, hadamard
 
 @pytest.mark.parametrize("least", [1, 2, 3, 10, 12, 13, 20, 21, 25, 48])
 def test_hadamard_matrices(least):
-    own = hadamard(least)
-    assert least <= len(own) <= least + 7 and set(own.ravel()) <= {-1.0, 1.0}
-    assert (own @ own.T == len(own) * np.eye(len(own))).all()
+    matrix = hadamard(least)
+    assert least <= len(matrix) <= least + 7 and set(matrix.ravel()) <= {-1.0, 1.0}
+    assert (matrix @ matrix.T == len(matrix) * np.eye(len(matrix))).all()
 
 
 @pytest.mark.parametrize("factors", [1, 2, 3, 7, 10, 17])

@@ -1,11 +1,11 @@
-"""What a campaign keeps: the worst, the first failures and every n-th, recorded once and the same as their rows."""
+"""Recorded flights of a campaign: the worst, the first failures and every n-th, recorded once and equal to their rows."""
 
 import numpy as np
 import pytest
 
 from samara.campaigns.campaign import load_campaign
-from samara.campaigns.rerun import keep_flights
-from samara.campaigns.store import kept_rows, worst_rows
+from samara.campaigns.rerun import record_flights
+from samara.campaigns.store import rows_to_record, worst_rows
 from samara.campaigns.sweep import sweep
 from samara.record.load import load_run
 
@@ -26,7 +26,7 @@ duration = 0.3
 "yaw" = { uniform = [0.0, 1.0] }
 "mass" = { normal = [0.028, 0.012] }
 
-[keep]
+[record]
 worst = 2
 failures = 1
 every = 5
@@ -44,23 +44,23 @@ def flown(tmp_path_factory):
 def test_worst_first_and_every_nth(flown):
     store, campaign = flown
     table = store.table().to_pylist()
-    whole = [own for own in table if own["reason"] != "error"]
+    flown_rows = [row for row in table if row["reason"] != "error"]
     rank = ["invalid", "fail", "degraded", "pass"]
-    ordered = sorted(whole, key=lambda own: (rank.index(own["outcome"]), -own["worst_error"], own["row"]))
-    assert worst_rows(store, campaign, 5).tolist() == [own["row"] for own in ordered[:5]]
-    failed = [own["row"] for own in whole if own["outcome"] in ("fail", "invalid")]
-    nth = [own["row"] for own in whole if own["row"] % 5 == 0]
-    assert kept_rows(store, campaign) == sorted({*[own["row"] for own in ordered[:2]], *failed[:1], *nth})
+    ordered = sorted(flown_rows, key=lambda row: (rank.index(row["outcome"]), -row["max_error"], row["row"]))
+    assert worst_rows(store, campaign, 5).tolist() == [row["row"] for row in ordered[:5]]
+    failed = [row["row"] for row in flown_rows if row["outcome"] in ("fail", "invalid")]
+    nth = [row["row"] for row in flown_rows if row["row"] % 5 == 0]
+    assert rows_to_record(store, campaign) == sorted({*[row["row"] for row in ordered[:2]], *failed[:1], *nth})
 
 
-def test_kept_flights_are_recorded_once_and_are_their_rows(flown):
+def test_flights_are_recorded_once_and_equal_their_rows(flown):
     store, campaign = flown
-    kept = keep_flights(store, campaign)
-    assert not kept.different and not kept.broken
-    assert [own.name for own in kept.paths] == [f"row_{row}.mcap" for row in kept_rows(store, campaign)]
-    for path in kept.paths:
-        told = store.row(int(path.stem.removeprefix("row_")))
-        end = load_run(path).tracks[0].tables["state"].rows[-1]
-        assert np.array(end[:3]).tolist() == [told["final_x"], told["final_y"], told["final_z"]]
-    before = [own.stat().st_mtime_ns for own in kept.paths]
-    assert [own.stat().st_mtime_ns for own in keep_flights(store, campaign).paths] == before
+    saved = record_flights(store, campaign)
+    assert not saved.different and not saved.broken
+    assert [path.name for path in saved.paths] == [f"row_{row}.mcap" for row in rows_to_record(store, campaign)]
+    for path in saved.paths:
+        recorded_row = store.row(int(path.stem.removeprefix("row_")))
+        end = load_run(path).drone_records[0].tables["state"].rows[-1]
+        assert np.array(end[:3]).tolist() == [recorded_row["final_x"], recorded_row["final_y"], recorded_row["final_z"]]
+    before = [path.stat().st_mtime_ns for path in saved.paths]
+    assert [path.stat().st_mtime_ns for path in record_flights(store, campaign).paths] == before

@@ -39,56 +39,56 @@ LIMITS = (linear, quadratic, two_sided, parallel)
 @pytest.mark.parametrize("limit", LIMITS)
 def test_one_in_a_million_within_a_factor_of_two(limit):
     """In at least 9 of 10 seeds, by fewer than 5e4 flights of 10 factors"""
-    found = [subset_simulation(limit(1e-6), 10, seed=seed) for seed in range(1000, 1010)]
-    assert all(own.reached and own.flights <= 50_000 for own in found)
-    assert sum(0.5e-6 <= own.probability <= 2e-6 for own in found) >= 9
+    results = [subset_simulation(limit(1e-6), 10, seed=seed) for seed in range(1000, 1010)]
+    assert all(result.failure_reached and result.flights <= 50_000 for result in results)
+    assert sum(0.5e-6 <= result.probability <= 2e-6 for result in results) >= 9
 
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_one_in_a_thousand_million(limit):
     """In at least 8 of 10 seeds, by fewer than 1e5 flights"""
-    found = [subset_simulation(limit(1e-9), 10, seed=seed) for seed in range(1000, 1010)]
-    assert all(own.reached and own.flights <= 100_000 for own in found)
-    assert sum(0.5e-9 <= own.probability <= 2e-9 for own in found) >= 8
+    results = [subset_simulation(limit(1e-9), 10, seed=seed) for seed in range(1000, 1010)]
+    assert all(result.failure_reached and result.flights <= 100_000 for result in results)
+    assert sum(0.5e-9 <= result.probability <= 2e-9 for result in results) >= 8
 
 
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("p", [0.3, 1e-3, 1e-6])
 def test_one_run(limit, p):
-    """A factor of four is five standard deviations and more of so few flights."""
-    seen = []
+    """A factor of four is at least five standard deviations of this small sample."""
+    batch_sizes = []
 
     def margin(u):
-        seen.append(len(u))
+        batch_sizes.append(len(u))
         return limit(p)(u)
 
-    found = subset_simulation(margin, 10, seed=7, per_level=2000)
-    assert found.reached and 0.25 * p < found.probability < 4.0 * p
-    assert found.flights == sum(seen) <= 15_000
-    assert found.interval[0] < found.probability < found.interval[1]
-    assert (limit(p)(found.failures) < 0.0).all() and len(found.failures) >= 200
-    assert list(found.thresholds) == sorted(found.thresholds, reverse=True) and found.thresholds[-1] == 0.0
+    result = subset_simulation(margin, 10, seed=7, per_level=2000)
+    assert result.failure_reached and 0.25 * p < result.probability < 4.0 * p
+    assert result.flights == sum(batch_sizes) <= 15_000
+    assert result.interval[0] < result.probability < result.interval[1]
+    assert (limit(p)(result.failures) < 0.0).all() and len(result.failures) >= 200
+    assert list(result.thresholds) == sorted(result.thresholds, reverse=True) and result.thresholds[-1] == 0.0
 
 
 def test_what_is_not_rare_is_counted():
-    """One level is plain Monte Carlo: the rate of its rows, with the error √((1 − p)/(p n)) and of no chain"""
+    """One level is plain Monte Carlo: the failure rate of its rows, with the error √((1 − p)/(p n))"""
     rows = []
 
     def margin(u):
         rows.append(u)
         return 0.3 - u[:, 0]
 
-    found = subset_simulation(margin, 2, seed=1, per_level=1000)
-    assert found.probability == (rows[0][:, 0] > 0.3).mean() and found.flights == 1000
-    assert found.variation == pytest.approx(1.0 / math.sqrt(len(found.failures)))
+    result = subset_simulation(margin, 2, seed=1, per_level=1000)
+    assert result.probability == (rows[0][:, 0] > 0.3).mean() and result.flights == 1000
+    assert result.variation == pytest.approx(1.0 / math.sqrt(len(result.failures)))
 
 
 def test_the_stated_error_is_the_error():
-    """Over 60 seeds the spread of ln P is what each run says of itself, to a third; and the interval holds in nine of ten"""
-    found = [subset_simulation(linear(1e-5), 3, seed=seed, per_level=2000) for seed in range(2000, 2060)]
-    spread = float(np.std([math.log(own.probability) for own in found]))
-    assert np.mean([own.variation for own in found]) == pytest.approx(spread, rel=0.33)
-    assert sum(own.interval[0] <= 1e-5 <= own.interval[1] for own in found) >= 52
+    """Over 60 seeds the spread of ln P equals the estimated variation, to a third; and the interval covers in nine of ten"""
+    results = [subset_simulation(linear(1e-5), 3, seed=seed, per_level=2000) for seed in range(2000, 2060)]
+    spread = float(np.std([math.log(result.probability) for result in results]))
+    assert np.mean([result.variation for result in results]) == pytest.approx(spread, rel=0.33)
+    assert sum(result.interval[0] <= 1e-5 <= result.interval[1] for result in results) >= 52
 
 
 def test_the_same_seed_gives_the_same_bits():
@@ -98,11 +98,11 @@ def test_the_same_seed_gives_the_same_bits():
 
 
 def test_where_it_ends_without_an_answer():
-    """What cannot fail, a budget that is spent, margins that do not tell which way is worse: a bound, and no failure"""
-    never = subset_simulation(lambda u: 1.0 + np.exp(-u[:, 0]), 2, per_level=500, smallest=1e-6)
-    assert not never.reached and 1e-8 < never.probability < 1e-5 and never.interval[0] == 0.0
+    """An impossible failure, a spent budget, equal margins without a direction: a bound, and no failure"""
+    never = subset_simulation(lambda u: 1.0 + np.exp(-u[:, 0]), 2, per_level=500, min_probability=1e-6)
+    assert not never.failure_reached and 1e-8 < never.probability < 1e-5 and never.interval[0] == 0.0
     spent = subset_simulation(linear(1e-9), 2, per_level=500, budget=1000)
-    assert not spent.reached and spent.flights <= 1000 and spent.probability == pytest.approx(0.01, abs=0.002)
+    assert not spent.failure_reached and spent.flights <= 1000 and spent.probability == pytest.approx(0.01, abs=0.002)
     flat = subset_simulation(lambda u: np.ones(len(u)), 2, per_level=500)
     assert flat == RareEvent(1.0, flat.variation, 500, (), flat.failures, False) and not len(flat.failures)
 

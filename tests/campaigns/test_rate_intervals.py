@@ -1,4 +1,4 @@
-"""Intervals cover: not in samples, but by the sum over everything that can be counted."""
+"""Confidence intervals cover: by exact sums over all counts, not by sampling."""
 
 import math
 
@@ -37,18 +37,18 @@ def test_clopper_pearson_is_that_of_scipy(count, n):
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.999])
 @pytest.mark.parametrize("n", [1, 2, 5, 10, 37, 100, 200])
 def test_clopper_pearson_covers_every_rate(n, level):
-    """P(p in the interval) = Σ C(n, k) pᵏ (1−p)ⁿ⁻ᵏ over the k whose interval holds p: at least the level, at 2079 rates and at
-    every end of an interval, where coverage jumps, a hair to either side."""
-    found = [clopper_pearson(k, n, level) for k in range(n + 1)]
-    ends = np.array([end for own in found for end in own if 0.0 < end < 1.0])
+    """P(p in the interval) = Σ C(n, k) pᵏ (1−p)ⁿ⁻ᵏ over the k whose interval contains p: at least the level, at 2079 rates and
+    on both sides of every end of an interval, where coverage jumps."""
+    intervals = [clopper_pearson(k, n, level) for k in range(n + 1)]
+    ends = np.array([end for interval in intervals for end in interval if 0.0 < end < 1.0])
     p = np.concatenate([RATES, ends * (1.0 - 1e-9), np.minimum(ends * (1.0 + 1e-9), 1.0 - 1e-12)])
-    inside = np.array([(own.low <= p) & (p <= own.high) for own in found])
+    inside = np.array([(interval.low <= p) & (p <= interval.high) for interval in intervals])
     coverage = (stats.binom.pmf(np.arange(n + 1)[:, None], n, p) * inside).sum(axis=0)
-    assert coverage.min() >= level - 1e-9  # 1e-9 is the hair
+    assert coverage.min() >= level - 1e-9  # tolerance of the ends
 
 
 def test_bounds_of_one_side():
-    """Nothing seen in n: (1 − p)ⁿ = 5 %, the rule of three; and the mirror image."""
+    """0 of n: (1 − p)ⁿ = 5 %, the rule of three; and the mirror image."""
     assert upper_bound(0, 1000) == pytest.approx(1.0 - 0.05 ** (1.0 / 1000.0), rel=1e-12)
     assert lower_bound(1000, 1000) == pytest.approx(0.05 ** (1.0 / 1000.0), rel=1e-12)
     assert (lower_bound(0, 5), upper_bound(5, 5)) == (0.0, 1.0)
@@ -58,7 +58,7 @@ def test_bounds_of_one_side():
 @pytest.mark.parametrize("q", [0.01, 0.25, 0.5, 0.9, 0.99])
 @pytest.mark.parametrize("n", [1, 5, 20, 100, 367, 368, 2000])
 def test_intervals_of_a_quantile_cover_and_no_narrower_ranks_do(n, q):
-    """P(x₍ᵣ₎ ≤ x_q ≤ x₍ₛ₎) = P(r ≤ X < s) for every continuous distribution, and at most 2.5 % of it is lost at either side."""
+    """P(x₍ᵣ₎ ≤ x_q ≤ x₍ₛ₎) = P(r ≤ X < s) for every continuous distribution, with at most 2.5 % beyond either end."""
     r, s = quantile_ranks(n, q)
     count = stats.binom(n, q)
     assert count.cdf(s - 1) - count.cdf(r - 1) >= 0.95

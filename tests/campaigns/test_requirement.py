@@ -1,4 +1,4 @@
-"""A requirement is a sentence; held and refuted are both claims, and rarely wrong."""
+"""Requirements: parsing, and the error rates of both verdicts."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from samara.campaigns.confidence import Requirement, Verdict, judge, parse_requirement
+from samara.campaigns.confidence import Requirement, Verdict, decide_requirement, parse_requirement
 
 
 @pytest.mark.parametrize(
@@ -19,9 +19,9 @@ from samara.campaigns.confidence import Requirement, Verdict, judge, parse_requi
     ],
 )
 def test_what_is_understood(text, expected):
-    found = parse_requirement(text)
-    assert found == pytest.approx(expected) and found[:2] == expected[:2]
-    assert parse_requirement(str(found)) == pytest.approx(found)
+    parsed = parse_requirement(text)
+    assert parsed == pytest.approx(expected) and parsed[:2] == expected[:2]
+    assert parse_requirement(str(parsed)) == pytest.approx(parsed)
 
 
 @pytest.mark.parametrize(
@@ -52,31 +52,34 @@ def test_what_is_not(text):
         parse_requirement(text)
 
 
-def test_how_many_flights_without_a_failure_show_it():
-    """0.99ⁿ < 5 % from n = 299; who looked before needs more, and far fewer than by an interval of two sides"""
-    wanted = parse_requirement("success > 0.99 @ 95%")
-    assert [judge(wanted, n, n) for n in (298, 299)] == [Verdict.UNDECIDED, Verdict.HELD]
-    first = next(n for n in range(1, 1000) if judge(wanted, n, n, looked=True) is Verdict.HELD)
+def test_flights_without_a_failure_that_show_it():
+    """0.99ⁿ < 5 % from n = 299; a sequential test needs more, but far fewer than a two-sided interval"""
+    requirement = parse_requirement("success > 0.99 @ 95%")
+    assert [decide_requirement(requirement, n, n) for n in (298, 299)] == [Verdict.UNDECIDED, Verdict.HELD]
+    first = next(n for n in range(1, 1000) if decide_requirement(requirement, n, n, sequential=True) is Verdict.HELD)
     assert 299 < first < 500
     mirror = parse_requirement("failure < 0.01 @ 95%")
-    assert [judge(mirror, 0, n) for n in (298, 299)] == [Verdict.UNDECIDED, Verdict.HELD]
-    assert judge(mirror, 0, first, looked=True) is Verdict.HELD
+    assert [decide_requirement(mirror, 0, n) for n in (298, 299)] == [Verdict.UNDECIDED, Verdict.HELD]
+    assert decide_requirement(mirror, 0, first, sequential=True) is Verdict.HELD
 
 
 def test_failures_refute():
-    wanted = parse_requirement("success > 0.99")
-    for looked in (False, True):
-        assert judge(wanted, 0, 10, looked=looked) is Verdict.REFUTED
-        assert judge(wanted, 97, 100, looked=looked) is Verdict.UNDECIDED
-        assert judge(parse_requirement("failure < 0.01"), 10, 10, looked=looked) is Verdict.REFUTED
+    requirement = parse_requirement("success > 0.99")
+    for sequential in (False, True):
+        assert decide_requirement(requirement, 0, 10, sequential=sequential) is Verdict.REFUTED
+        assert decide_requirement(requirement, 97, 100, sequential=sequential) is Verdict.UNDECIDED
+        assert decide_requirement(parse_requirement("failure < 0.01"), 10, 10, sequential=sequential) is Verdict.REFUTED
 
 
-@pytest.mark.parametrize("looked", [False, True])
+@pytest.mark.parametrize("sequential", [False, True])
 @pytest.mark.parametrize("rate", [0.5, 0.9, 0.99])
-def test_a_claim_is_wrong_in_one_of_twenty(rate, looked):
+def test_a_claim_is_wrong_in_one_of_twenty(rate, sequential):
     """Summed over all counts of 150 flights, at the rate itself, which is neither above nor below"""
-    n, wanted = 150, Requirement("success", True, rate)
+    n, requirement = 150, Requirement("success", True, rate)
     chance = stats.binom.pmf(np.arange(n + 1), n, rate)
-    verdicts = [judge(wanted, k, n, looked=looked) for k in range(n + 1)]
+    verdicts = [decide_requirement(requirement, k, n, sequential=sequential) for k in range(n + 1)]
     for wrong in (Verdict.HELD, Verdict.REFUTED):
-        assert math.fsum(own for own, verdict in zip(chance, verdicts, strict=True) if verdict is wrong) <= 0.05
+        assert (
+            math.fsum(probability for probability, verdict in zip(chance, verdicts, strict=True) if verdict is wrong)
+            <= 0.05
+        )

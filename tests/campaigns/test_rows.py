@@ -1,12 +1,20 @@
-"""Rows of campaigns: the distributions they were asked for, decided by seed and number alone."""
+"""Rows of campaigns: the requested distributions, determined by seed and row number alone."""
 
 import numpy as np
 import pytest
 
-from samara.campaigns.campaign import Campaign, Factor, checked
-from samara.campaigns.distributions import Choice, Correlated, Grid, LogUniform, Normal, Uniform, distribution
-from samara.campaigns.samplers import SAMPLERS, points, seeds_of, uniforms
-from samara.campaigns.samples import Block, rows_of
+from samara.campaigns.campaign import Campaign, VariedParameter, require_valid
+from samara.campaigns.distributions import (
+    DiscreteUniform,
+    GridAxis,
+    LogUniform,
+    MultivariateNormal,
+    Normal,
+    Uniform,
+    distribution,
+)
+from samara.campaigns.samplers import SAMPLERS, flight_seeds, points, uniforms
+from samara.campaigns.samples import RowRange, sample_rows
 
 SCIPY = pytest.importorskip("scipy.stats")
 N = 4096
@@ -32,30 +40,30 @@ def test_a_factor_has_its_distribution(how, law):
 
 
 def test_choices_come_equally_often():
-    found = Choice((1.0, 2.0, 4.0)).quantile(uniforms(3, "test", np.arange(3000), 1)[:, 0])
-    assert all(abs((found == own).sum() - 1000) < 100 for own in (1.0, 2.0, 4.0))
+    draws = DiscreteUniform((1.0, 2.0, 4.0)).quantile(uniforms(3, "test", np.arange(3000), 1)[:, 0])
+    assert all(abs((draws == value).sum() - 1000) < 100 for value in (1.0, 2.0, 4.0))
 
 
 def test_correlated_factors_have_their_covariance():
     """Of 2¹⁶ draws, within four standard errors of a sample covariance"""
-    wanted = ((0.04, -0.03), (-0.03, 0.09))
-    own = Correlated.of(("a", "b"), (1.0, -2.0), wanted)
+    covariance = ((0.04, -0.03), (-0.03, 0.09))
+    distribution = MultivariateNormal.create(("a", "b"), (1.0, -2.0), covariance)
     n = 1 << 16
-    drawn = own.quantiles(uniforms(5, "test", np.arange(n), 2))
-    assert np.allclose(drawn.mean(axis=0), own.mean, atol=4 * 0.3 / np.sqrt(n))
-    assert np.allclose(np.cov(drawn.T), wanted, atol=4 * 0.09 * np.sqrt(2.0 / n))
+    draws = distribution.quantiles(uniforms(5, "test", np.arange(n), 2))
+    assert np.allclose(draws.mean(axis=0), distribution.mean, atol=4 * 0.3 / np.sqrt(n))
+    assert np.allclose(np.cov(draws.T), covariance, atol=4 * 0.09 * np.sqrt(2.0 / n))
 
 
-@pytest.mark.parametrize("sampler", [own for own in SAMPLERS if own != "grid"])
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "grid"])
 def test_a_row_is_the_same_in_any_batch(sampler):
-    """In batches of 1, of 7, backwards: bit for bit those of one batch"""
-    whole = cube(sampler, np.arange(64), total=64)
+    """In batches of 1, of 7, reversed: bit for bit those of one batch"""
+    reference = cube(sampler, np.arange(64), total=64)
     for size in (1, 7):
         parts = [cube(sampler, np.arange(k, min(k + size, 64)), total=64) for k in range(0, 64, size)]
-        assert np.array_equal(np.concatenate(parts), whole)
-    assert np.array_equal(cube(sampler, np.arange(63, -1, -1), total=64)[::-1], whole)
-    assert ((whole > 0.0) & (whole < 1.0)).all()
-    assert not np.array_equal(cube(sampler, np.arange(64), seed=8, total=64), whole)
+        assert np.array_equal(np.concatenate(parts), reference)
+    assert np.array_equal(cube(sampler, np.arange(63, -1, -1), total=64)[::-1], reference)
+    assert ((reference > 0.0) & (reference < 1.0)).all()
+    assert not np.array_equal(cube(sampler, np.arange(64), seed=8, total=64), reference)
 
 
 def test_a_latin_hypercube_has_one_row_in_every_cell_of_each_factor():
@@ -65,22 +73,22 @@ def test_a_latin_hypercube_has_one_row_in_every_cell_of_each_factor():
 
 @pytest.mark.parametrize("sampler", ["sobol", "halton"])
 def test_sequences_fill_the_cube_more_evenly_than_chance(sampler):
-    """The discrepancy of 1024 points is a tenth of that of independent ones, or less"""
+    """The discrepancy of 1024 points is at most a tenth of that of independent ones"""
     qmc = SCIPY.qmc
-    own, chance = (qmc.discrepancy(cube(each, np.arange(1024))) for each in (sampler, "independent"))
-    assert own < 0.1 * chance
+    discrepancy, independent = (qmc.discrepancy(cube(name, np.arange(1024))) for name in (sampler, "independent"))
+    assert discrepancy < 0.1 * independent
 
 
 def test_seeds_are_all_different():
-    assert len(set(seeds_of(1, np.arange(100_000)).tolist())) == 100_000
+    assert len(set(flight_seeds(1, np.arange(100_000)).tolist())) == 100_000
 
 
 def test_a_grid_is_the_product_of_its_axes():
-    factors = (Factor("mass", Grid((1.0, 2.0))), Factor("yaw", Grid((0.0, 0.1, 0.2))))
-    own = Campaign("grid", "hover", 6, sampler="grid", factors=factors)
-    values = rows_of(checked(own), np.arange(6), Block(0, 0, 6), {}).values
-    found = list(zip(values["mass"].tolist(), values["yaw"].tolist(), strict=True))
-    assert found == [(m, y) for m in (1.0, 2.0) for y in (0.0, 0.1, 0.2)]
+    factors = (VariedParameter("mass", GridAxis((1.0, 2.0))), VariedParameter("yaw", GridAxis((0.0, 0.1, 0.2))))
+    campaign = Campaign("grid", "hover", 6, sampler="grid", factors=factors)
+    values = sample_rows(require_valid(campaign), np.arange(6), RowRange(0, 0, 6), {}).values
+    grid_points = list(zip(values["mass"].tolist(), values["yaw"].tolist(), strict=True))
+    assert grid_points == [(m, y) for m in (1.0, 2.0) for y in (0.0, 0.1, 0.2)]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +101,6 @@ def test_a_grid_is_the_product_of_its_axes():
         ("choice", (), "choice has no values; expected at least one"),
     ],
 )
-def test_what_is_no_distribution_is_said(kind, numbers, sentence):
+def test_an_invalid_distribution_is_one_sentence(kind, numbers, sentence):
     with pytest.raises(ValueError, match=sentence):
         distribution(kind, numbers)

@@ -1,11 +1,11 @@
-"""A campaign searched: the flight it finds shrinks to what was planted, and flies again bit for bit."""
+"""Search of a campaign: the failing flight shrinks to the planted cause, and reruns bit for bit."""
 
 import numpy as np
 import pytest
 
-from samara.campaigns.batch import Flying
+from samara.campaigns.batch import CampaignFlights
 from samara.campaigns.campaign import CampaignError, load_campaign, parse_campaign
-from samara.campaigns.search import campaign_margin, rare_failures, save_case, weakness
+from samara.campaigns.search import campaign_margin, failure_probability, find_weakness, save_case
 from samara.campaigns.sweep import sweep
 
 pytest.importorskip("pyarrow")
@@ -16,7 +16,7 @@ name = "gust"
 duration = 1.0
 
 [[wind]]
-kind = "gust"
+model = "gust"
 amplitude_W = [1, 0, 0]
 start = 0.1
 duration = 0.8
@@ -28,7 +28,7 @@ start = [0, 0, 2]
 airborne = true
 
 [[drones.tasks]]
-kind = "hover"
+type = "hover"
 duration = 1.0
 
 [expect]
@@ -56,25 +56,25 @@ def campaign(tmp_path):
 
 
 def test_the_gust_is_what_makes_it_fail_and_the_case_flies_again(campaign, tmp_path):
-    """Of three factors the gust alone is left; the campaign of that one flight has the margin found, to the last bit"""
-    found = weakness(campaign, budget=40)
-    assert found.searched.found and found.changed == ("wind.amplitude_W.x",) and found.shrunk.fewest
-    nominal = Flying.of(campaign).nominal
-    assert found.case["mass"] == nominal["mass"] and found.case["inertia_B.zz"] == nominal["inertia_B.zz"]
-    (row,) = sweep(save_case(campaign, found.case), tmp_path / "out").table().to_pylist()
-    assert row["outcome"] == "fail" and row["margin"] == found.shrunk.margin
-    assert {name: row[name] for name in found.case} == found.case
+    """Of three parameters only the gust remains; the campaign of that one flight has the same margin, to the last bit"""
+    weakness = find_weakness(campaign, flights=40)
+    assert weakness.search.fails and weakness.changed == ("wind.amplitude_W.x",) and weakness.shrunk.is_minimal
+    nominal = CampaignFlights.prepare(campaign).nominal
+    assert weakness.case["mass"] == nominal["mass"] and weakness.case["inertia_B.zz"] == nominal["inertia_B.zz"]
+    (row,) = sweep(save_case(campaign, weakness.case), tmp_path / "out").table().to_pylist()
+    assert row["outcome"] == "fail" and row["margin"] == weakness.shrunk.margin
+    assert {name: row[name] for name in weakness.case} == weakness.case
 
 
-def test_how_rare_it_is(campaign):
-    """The gust alone matters, at both ends: P is twice the part beyond where flights begin to fail, found by bisection"""
-    margin = campaign_margin(Flying.of(campaign))
+def test_the_failure_probability(campaign):
+    """Only the gust matters, at both ends: P is twice the probability beyond the failure threshold, found by bisection"""
+    margin = campaign_margin(CampaignFlights.prepare(campaign))
     low, high = 0.5, 0.999
     for _ in range(12):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if margin(np.array([[0.5, middle, 0.5]]))[0] > 0.0 else (low, middle)
-    rare = rare_failures(campaign, per_level=400)
-    assert rare.reached and rare.probability == pytest.approx(2.0 * (1.0 - high), rel=0.5)
+    rare = failure_probability(campaign, per_level=400)
+    assert rare.failure_reached and rare.probability == pytest.approx(2.0 * (1.0 - high), rel=0.5)
 
 
 def test_what_cannot_be_searched(tmp_path):
@@ -82,4 +82,4 @@ def test_what_cannot_be_searched(tmp_path):
     with pytest.raises(
         CampaignError, match=r"^heavy.toml: is a grid, a table, or varies nothing; expected distributions"
     ):
-        weakness(empty)
+        find_weakness(empty)

@@ -1,4 +1,4 @@
-"""A case of ten changed factors is reduced to those that matter, and to no more."""
+"""A case of ten changed parameters is reduced to exactly those that matter."""
 
 from itertools import combinations
 
@@ -11,7 +11,7 @@ NOMINAL = np.full(10, 0.5)
 
 
 def conditions(*factors):
-    """Fails where all of these factors are above 0.8; the others move the margin a little"""
+    """Fails if all of these parameters are above 0.8; the others change the margin slightly"""
     return lambda x: 0.8 - x[:, list(factors)].min(axis=1) + 1e-3 * x.sum(axis=1)
 
 
@@ -19,11 +19,11 @@ def conditions(*factors):
 def test_what_was_planted_is_what_is_left(matter):
     case = np.random.default_rng(len(matter)).uniform(0.9, 1.0, 10)
     margin, flown = conditions(*matter), []
-    found = shrink(lambda x: flown.append(len(x)) or margin(x), case, NOMINAL)
-    assert found.changed == matter and found.fewest and found.flights == sum(flown) <= 100
+    result = shrink(lambda x: flown.append(len(x)) or margin(x), case, NOMINAL)
+    assert result.changed == matter and result.is_minimal and result.flights == sum(flown) <= 100
     expected = NOMINAL.copy()
     expected[list(matter)] = case[list(matter)]
-    assert (found.row == expected).all() and found.margin == margin(expected[None])[0] < 0.0
+    assert (result.row == expected).all() and result.margin == margin(expected[None])[0] < 0.0
 
 
 @pytest.mark.parametrize("matter", [(4,), (0, 9), (2, 5, 7)])
@@ -32,43 +32,43 @@ def test_a_case_that_was_searched_for(matter, seed):
     """Found by falsification, then shrunk: the same factors"""
     margin = conditions(*matter)
     case = falsify(margin, 10, budget=1000, seed=seed)
-    assert case.found and shrink(margin, case.row, NOMINAL).changed == matter
+    assert case.fails and shrink(margin, case.row, NOMINAL).changed == matter
 
 
 def test_the_fewest_of_several_ways_to_fail():
-    """One factor alone, or three others, each less important by itself: putting back one by one ends at the three."""
+    """One parameter alone, or three others, each less important: resetting one by one ends at the three."""
 
     def margin(x):
         return np.minimum(0.85 - x[:, 0], 0.5 - x[:, 1:4].min(axis=1))
 
-    found = shrink(margin, np.full(10, 0.9), NOMINAL)
-    assert found.changed == (0,) and found.fewest
+    result = shrink(margin, np.full(10, 0.9), NOMINAL)
+    assert result.changed == (0,) and result.is_minimal
     short = shrink(margin, np.full(10, 0.9), NOMINAL, budget=20)
-    assert short.changed == (1, 2, 3) and not short.fewest
+    assert short.changed == (1, 2, 3) and not short.is_minimal
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_smaller_set_fails(seed):
-    """Of a random family of failing sets of 7 factors: the size found is that of the smallest, by trying all 128"""
+    """For a random family of failing sets of 7 parameters: the size found is the smallest, by trying all 128"""
     draw = np.random.default_rng(seed)
-    ways = [tuple(np.flatnonzero(draw.random(7) < 0.6)) or (0,) for _ in range(4)]
+    failing_sets = [tuple(np.flatnonzero(draw.random(7) < 0.6)) or (0,) for _ in range(4)]
 
     def margin(x):
-        return 0.5 - np.max([x[:, list(way)].min(axis=1) for way in ways], axis=0)
+        return 0.5 - np.max([x[:, list(failing_set)].min(axis=1) for failing_set in failing_sets], axis=0)
 
-    found = shrink(margin, np.ones(7), np.zeros(7))
+    result = shrink(margin, np.ones(7), np.zeros(7))
     smallest = min(
         n
         for n in range(8)
-        for own in combinations(range(7), n)
-        if margin(np.isin(np.arange(7), own)[None] * 1.0)[0] < 0
+        for candidate in combinations(range(7), n)
+        if margin(np.isin(np.arange(7), candidate)[None] * 1.0)[0] < 0
     )
-    assert len(found.changed) == smallest and found.fewest and margin(found.row[None])[0] < 0.0
+    assert len(result.changed) == smallest and result.is_minimal and margin(result.row[None])[0] < 0.0
 
 
-def test_what_is_as_nominal_or_fails_by_itself():
+def test_a_nominal_case_and_a_failing_nominal():
     same = shrink(conditions(3), [0.5, 0.5, 0.5, 0.9], [0.5, 0.5, 0.5, 0.5])
-    assert same.changed == (3,) and same.fewest and same.flights == 2
+    assert same.changed == (3,) and same.is_minimal and same.flights == 2
     assert shrink(lambda x: -np.ones(len(x)), [0.9], [0.5]).changed == ()
 
 

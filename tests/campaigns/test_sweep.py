@@ -1,4 +1,4 @@
-"""Campaigns from file to dataset: the same bits in any batch, stopped and gone on with, and every bad input in a sentence."""
+"""Campaigns from file to dataset: the same bits for any batch size and interruption, and one sentence per invalid input."""
 
 import json
 import shutil
@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import samara
-from samara.campaigns.batch import Flying, at_row
+from samara.campaigns.batch import CampaignFlights, row_scenario
 from samara.campaigns.campaign import CampaignError, campaign_toml, load_campaign, parse_campaign
-from samara.campaigns.store import alone, open_store, store_for
+from samara.campaigns.store import exclusive_lock, open_or_create_store, open_store
 from samara.campaigns.sweep import sweep
 from samara.core.algebra import Vec3
 from samara.scenario.landing import TAKEOFF_SPEED
 from samara.sim.varied import varied_wind
-from samara.wind.sources import Constant, OrnsteinUhlenbeck, Sum
+from samara.wind.sources import Constant, OrnsteinUhlenbeck, WindSum
 
 pytest.importorskip("pyarrow")
 
@@ -38,15 +38,15 @@ mass = { normal = [1.0, 0.05], relative = true }
 "start_W.x" = { uniform = [-0.1, 0.1] }
 
 [degraded]
-worst_error = 0.05
+max_error = 0.05
 """
 
 
 @pytest.fixture
 def file(tmp_path):
-    own = tmp_path / "gusty.toml"
-    own.write_text(TEXT)
-    return own
+    path = tmp_path / "gusty.toml"
+    path.write_text(TEXT)
+    return path
 
 
 def columns(store):
@@ -54,23 +54,23 @@ def columns(store):
 
 
 def test_a_row_is_the_flight_that_samara_flies(file, tmp_path):
-    """Row 5 alone, by `samara.fly`'s own way: the same final place to the last bit"""
+    """Row 5 singly, by `samara.fly`: the same final position to the last bit"""
     store = sweep(file, tmp_path / "out")
-    flying = Flying.of(load_campaign(file))
-    scenario, vary, values = at_row(flying, 5, store.blocks[0])
+    flying = CampaignFlights.prepare(load_campaign(file))
+    scenario, vary, values = row_scenario(flying, 5, store.blocks[0])
     alone_flown = samara.fly(scenario, vary=vary)
-    told = store.table().slice(5, 1).to_pylist()[0]
-    assert alone_flown.tracks[0].tables["state"].rows[-1][0] == told["final_x"]
-    assert told["mass"] == values["mass"] == vary["mass"]
-    assert told["error"] == ""
+    row = store.table().slice(5, 1).to_pylist()[0]
+    assert alone_flown.drone_records[0].tables["state"].rows[-1][0] == row["final_x"]
+    assert row["mass"] == values["mass"] == vary["mass"]
+    assert row["error"] == ""
     every = columns(store)
-    for outcome, reason, worst in zip(every["outcome"], every["reason"], every["worst_error"], strict=True):
-        assert (outcome, reason) == (("degraded", "degraded.worst_error") if worst > 0.05 else ("pass", ""))
+    for outcome, reason, worst in zip(every["outcome"], every["reason"], every["max_error"], strict=True):
+        assert (outcome, reason) == (("degraded", "degraded.max_error") if worst > 0.05 else ("pass", ""))
 
 
-def test_batches_stops_and_goings_on_change_no_bit(file, tmp_path):
-    whole = columns(sweep(file, tmp_path / "whole"))
-    assert columns(sweep(file, tmp_path / "sevens", batch=7)) == whole
+def test_batches_and_interruptions_change_no_bit(file, tmp_path):
+    reference = columns(sweep(file, tmp_path / "whole"))
+    assert columns(sweep(file, tmp_path / "sevens", batch=7)) == reference
 
     class StoppedError(Exception):
         pass
@@ -83,25 +83,25 @@ def test_batches_stops_and_goings_on_change_no_bit(file, tmp_path):
         with pytest.raises(StoppedError):
             sweep(file, tmp_path / "again", batch=5, progress=stop)
     store = sweep(file, tmp_path / "again", batch=4)
-    assert columns(store) == whole
-    assert sorted(store.done())[-1][1] == 23 and not list(store.missing(7))
+    assert columns(store) == reference
+    assert sorted(store.row_ranges())[-1][1] == 23 and not list(store.missing_batches(7))
 
 
-def test_what_is_added_is_a_block_of_its_own(file, tmp_path):
+def test_added_rows_are_a_separate_block(file, tmp_path):
     first = columns(sweep(file, tmp_path / "out"))
-    store = sweep(file, tmp_path / "out", add=8)
+    store = sweep(file, tmp_path / "out", additional_flights=8)
     both = columns(store)
-    assert [own[:24] for own in both.values()] == list(first.values()) and len(both["row"]) == 32
+    assert [values[:24] for values in both.values()] == list(first.values()) and len(both["row"]) == 32
     cells = np.sort(np.floor(8 * (np.array(both["start_W.x"][24:]) + 0.1) / 0.2))
     assert cells.tolist() == list(range(8))  # a hypercube of eight
 
 
 def test_a_row_that_cannot_be_flown_is_a_row_with_its_error(file, tmp_path):
     file.write_text(TEXT.replace("[1.0, 0.05], relative = true", "[0.028, 0.05]"))  # some masses are negative
-    told = columns(sweep(file, tmp_path / "out"))
-    broken = [k for k, own in enumerate(told["mass"]) if own <= 0.0]
-    assert broken and all(told["outcome"][k] == "invalid" and told["reason"][k] == "error" for k in broken)
-    assert "mass" in told["error"][broken[0]] and {"pass", "degraded"} & set(told["outcome"])
+    table = columns(sweep(file, tmp_path / "out"))
+    broken = [k for k, mass in enumerate(table["mass"]) if mass <= 0.0]
+    assert broken and all(table["outcome"][k] == "invalid" and table["reason"][k] == "error" for k in broken)
+    assert "mass" in table["error"][broken[0]] and {"pass", "degraded"} & set(table["outcome"])
 
 
 def test_numbers_of_the_scenarios_file_may_vary(file, tmp_path):
@@ -119,22 +119,22 @@ def test_numbers_of_the_scenarios_file_may_vary(file, tmp_path):
     )
     rows = columns(sweep(file, tmp_path / "out"))
     assert len(rows["row"]) == 2 and set(rows["scenario.duration"]) == {0.5, 0.6}
-    # not landed: within 0.5 s it has climbed faster than the 0.3 m/s below which a drone that stood stays landed
-    assert set(rows["outcome"]) <= {"pass", "degraded"} and min(rows["speed"]) > TAKEOFF_SPEED
+    # not landed: within 0.5 s it climbs faster than 0.3 m/s, the limit below which a standing drone stays landed
+    assert set(rows["outcome"]) <= {"pass", "degraded"} and min(rows["max_speed"]) > TAKEOFF_SPEED
 
 
 def test_a_campaign_is_written_and_read_back(file):
-    own = load_campaign(file)
-    again = parse_campaign(campaign_toml(own), own.origin, file.parent)
-    assert again == own and again.fingerprint() == own.fingerprint()
+    campaign = load_campaign(file)
+    parsed = parse_campaign(campaign_toml(campaign), campaign.origin, file.parent)
+    assert parsed == campaign and parsed.fingerprint() == campaign.fingerprint()
 
 
 def test_components_of_a_wind_may_vary():
-    """A mean wind by its components, a deviation in all three by one number, a gust that is one of several winds"""
-    wind = Sum((OrnsteinUhlenbeck(Vec3(4.0, 0.0, 0.0), sigma=0.6, tau=2.0), Constant(Vec3(0.0, 1.0, 0.0))))
+    """A mean wind by its components, a standard deviation in all three by one number, a gust among several winds"""
+    wind = WindSum((OrnsteinUhlenbeck(Vec3(4.0, 0.0, 0.0), sigma=0.6, tau=2.0), Constant(Vec3(0.0, 1.0, 0.0))))
     varied = {"wind.sources.0.mean_W.x": np.array([5.0]), "wind.sources.1.wind_W.y": np.array([2.0])}
-    own = varied_wind(wind, varied, 0)
-    assert own.sources[0].mean_W == Vec3(5.0, 0.0, 0.0) and own.sources[1].wind_W == Vec3(0.0, 2.0, 0.0)
+    row_wind = varied_wind(wind, varied, 0)
+    assert row_wind.sources[0].mean_W == Vec3(5.0, 0.0, 0.0) and row_wind.sources[1].wind_W == Vec3(0.0, 2.0, 0.0)
     assert varied_wind(wind.sources[0], {"wind.sigma": np.array([0.9])}, 0).sigma == Vec3(0.9, 0.9, 0.9)
     with pytest.raises(ValueError, match=r"^vary: 'wind.mean_W' is 3 numbers, x, y, z, which differ; expected the"):
         varied_wind(wind.sources[0], {"wind.mean_W": np.array([0.9])}, 0)
@@ -145,10 +145,10 @@ def test_components_of_a_wind_may_vary():
 def test_a_table_of_cases_is_flown_row_by_row(file, tmp_path):
     (tmp_path / "cases.csv").write_text("mass,yaw\n0.028,0.1\n0.03,0.2\n")
     file.write_text(
-        'schema = 1\nscenario = "hover"\nflights = 2\n[settings]\nduration = 0.2\n[table]\nfile = "cases.csv"\n'
+        'schema = 1\nscenario = "hover"\nflights = 2\n[settings]\nduration = 0.2\n[samples]\nfile = "cases.csv"\n'
     )
-    told = columns(sweep(file, tmp_path / "out"))
-    assert (told["mass"], told["yaw"]) == ([0.028, 0.03], [0.1, 0.2])
+    result = columns(sweep(file, tmp_path / "out"))
+    assert (result["mass"], result["yaw"]) == ([0.028, 0.03], [0.1, 0.2])
     file.write_text(file.read_text().replace("flights = 2", "flights = 3"))
     for table, sentence in (
         ("mass\n0.03\n0.03\n", r"cases.csv has 2 rows; expected at least 3"),
@@ -175,12 +175,12 @@ def test_a_table_of_cases_is_flown_row_by_row(file, tmp_path):
         ('scenario = "hover"', 'scenario = "hoover"', "hoover"),
         ('scenario = "hover"', 'scenario = "../hover.toml"', "not in the folder"),
         ('sampler = "latin"', 'sampler = "dice"', "expected one of independent, latin, sobol, halton, grid"),
-        ("worst_error = 0.05", "beauty = 1", "expected one of worst_error"),
+        ("max_error = 0.05", "beauty = 1", "expected one of max_error"),
         ('"start_W.x"', '"start_W"', "expected start_W.x, start_W.y or start_W.z"),
         (
             '"start_W.x" = { uniform = [-0.1, 0.1] }',
             '"start_W.x" = { uniform = [-0.1, 0.1], relative = true }',
-            "is relative; expected so of a number of the vehicle",
+            "is relative; expected a parameter of the vehicle",
         ),
     ],
 )
@@ -200,8 +200,8 @@ def test_folders_that_are_taken_are_left_alone(file, tmp_path):
     with pytest.raises(CampaignError, match="holds another campaign, 'gusty', or this one before it was changed"):
         sweep(file, out)
     file.write_text(TEXT)
-    with alone(out), pytest.raises(CampaignError, match="another samara sweep is writing into it"):
-        sweep(file, out, add=1)
+    with exclusive_lock(out), pytest.raises(CampaignError, match="another samara sweep is writing into it"):
+        sweep(file, out, additional_flights=1)
     assert columns(open_store(out)) == before
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("mine")
@@ -214,26 +214,26 @@ def test_folders_that_are_taken_are_left_alone(file, tmp_path):
 
 @pytest.mark.parametrize("left", [("rows",), ("rows", "running"), ("rows", "running", "campaign.toml")])
 def test_a_folder_whose_maker_was_killed_is_made(file, tmp_path, left):
-    """kill −9 before the folder has its `campaign.json`: the same command goes on"""
-    own, out = load_campaign(file), tmp_path / "out"
-    store_for(own, TEXT, tmp_path / "whole")
+    """kill −9 before the folder has its `campaign.json`: the same command resumes"""
+    campaign, out = load_campaign(file), tmp_path / "out"
+    open_or_create_store(campaign, TEXT, tmp_path / "whole")
     (out / "rows").mkdir(parents=True)
     for name in left[1:]:
         shutil.copy(tmp_path / "whole" / name, out)
     (out / ".campaign.json.0a1b2c3d.json").write_text("{ half")
-    store_for(own, TEXT, out)
-    assert open_store(out).about == open_store(tmp_path / "whole").about
+    open_or_create_store(campaign, TEXT, out)
+    assert open_store(out).metadata == open_store(tmp_path / "whole").metadata
     (out / "campaign.json").unlink()
     (out / "campaign.toml").write_text("mine")
     with pytest.raises(CampaignError, match="is not empty and holds no campaign"):
-        store_for(own, TEXT, out)
+        open_or_create_store(campaign, TEXT, out)
     assert (out / "campaign.toml").read_text() == "mine"
 
 
 def test_it_stops_when_the_rate_is_known(file, tmp_path):
     file.write_text(TEXT + "\n[stop]\nhalf_width = 0.4\n")
     store = sweep(file, tmp_path / "out", batch=4)
-    done = sum(last - first + 1 for first, last in store.done())
+    done = sum(last - first + 1 for first, last in store.row_ranges())
     assert 4 <= done < 24
-    own = replace(load_campaign(file), stop=None)
-    assert own.fingerprint() == load_campaign(file).fingerprint()  # when it stops is no part of what its rows are
+    campaign = replace(load_campaign(file), stop=None)
+    assert campaign.fingerprint() == load_campaign(file).fingerprint()  # the stopping rule does not determine the rows

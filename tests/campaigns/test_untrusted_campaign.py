@@ -1,4 +1,4 @@
-"""A campaign, its file or its folder, from somebody else: it starts no program, opens no port, and touches nothing outside."""
+"""An untrusted campaign, its file or its folder: it starts no program, opens no port, and touches nothing outside."""
 
 import json
 import os
@@ -9,12 +9,12 @@ import pytest
 from support.command import call
 
 import samara
-from samara.campaigns.batch import Flying
+from samara.campaigns.batch import CampaignFlights
 from samara.campaigns.campaign import Campaign, CampaignError, campaign_toml, parse_campaign
-from samara.campaigns.rerun import flown_again
+from samara.campaigns.rerun import rerun_row
 from samara.campaigns.store import open_store
 from samara.campaigns.sweep import sweep
-from samara.core.sanitise import Typed
+from samara.core.sanitise import UserText
 
 pytest.importorskip("pyarrow")
 
@@ -33,7 +33,7 @@ duration = 0.1
 [vary]
 "start_W.x" = {{ uniform = [-0.1, 0.1] }}
 
-[keep]
+[record]
 worst = 1
 failures = 0
 """
@@ -51,13 +51,13 @@ def flown(tmp_path_factory):
 
 @pytest.fixture
 def folder(flown, tmp_path):
-    """A copy of its folder, to be spoilt"""
+    """A copy of its folder, to be damaged"""
     return Path(shutil.copytree(flown, tmp_path / "out"))
 
 
 @pytest.fixture
 def evil(tmp_path):
-    """A program that leaves a trace"""
+    """A program that leaves a trace if it runs"""
     path = tmp_path / "evil.sh"
     path.write_text(f"#!/bin/sh\ntouch {tmp_path}/pwned\n")
     path.chmod(0o755)
@@ -71,24 +71,24 @@ def command(monkeypatch, capsys, tmp_path):
 
 
 ATTACKS = {
-    "program": ('"drones.autopilot" = {{ kind = "px4", binary = "{evil}" }}', "expected no program in a file"),
+    "program": ('"drones.autopilot" = {{ type = "px4", binary = "{evil}" }}', "expected no program in a file"),
     "dotted": (
-        '"drones.autopilot.kind" = "px4"\n"drones.autopilot.binary" = "{evil}"',
+        '"drones.autopilot.type" = "px4"\n"drones.autopilot.binary" = "{evil}"',
         "expected no program in a file",
     ),
     "betaflight": (
-        '"drones.autopilot" = {{ kind = "betaflight", binary = "{evil}" }}',
+        '"drones.autopilot" = {{ type = "betaflight", binary = "{evil}" }}',
         "expected no program in a file",
     ),
     "host": (
-        '"drones.autopilot" = {{ kind = "px4", host = "0.0.0.0" }}',
+        '"drones.autopilot" = {{ type = "px4", host = "0.0.0.0" }}',
         "expected this machine, 127.0.0.1, in a file",
     ),
-    "path": ('wind = [{{ kind = "replay", file = "{secret}" }}]', "expected a file beside the scenario or below it"),
+    "path": ('wind = [{{ model = "replay", file = "{secret}" }}]', "expected a file beside the scenario or below it"),
     "table": ('"drones.sensors" = [{{ part = "../secret.toml" }}]', "expected a file beside the scenario or below it"),
-    "folder": ('"drones.controller" = {{ kind = "policy", file = ".." }}', "expected a file beside the scenario"),
+    "folder": ('"drones.controller" = {{ type = "policy", file = ".." }}', "expected a file beside the scenario"),
     "track": (
-        '"drones.controller" = {{ kind = "racer", track = "../secret.toml/." }}',
+        '"drones.controller" = {{ type = "racer", track = "../secret.toml/." }}',
         "expected a file beside the scen",
     ),
 }
@@ -118,7 +118,7 @@ def test_a_campaigns_file_names_no_program_no_host_and_no_path(attack, evil, com
     ],
 )
 def test_a_campaigns_folder_names_none_either(attack, words, evil, folder, command, tmp_path, monkeypatch):
-    """Whoever made the folder has written the fingerprint that fits"""
+    """The author of the folder has written a matching fingerprint"""
     monkeypatch.setattr(
         Campaign, "fingerprint", lambda self: json.loads((folder / "campaign.json").read_text())["fingerprint"]
     )
@@ -127,8 +127,8 @@ def test_a_campaigns_folder_names_none_either(attack, words, evil, folder, comma
     (folder / "campaign.toml").write_text(TEXT.format(more=more.format(evil=evil, secret=tmp_path / "secret.toml")))
     status, out, err = command(words[0], "out", *words[1:])
     page = folder / "report.html"
-    told = err + out + (page.read_text() if page.exists() else "")
-    assert sentence in told.replace("&#x27;", "'") and "TOP_SECRET" not in told
+    output = err + out + (page.read_text() if page.exists() else "")
+    assert sentence in output.replace("&#x27;", "'") and "TOP_SECRET" not in output
     assert status == 2 or page.exists()
     assert not (tmp_path / "pwned").exists() and not (folder / "flown").exists()
 
@@ -137,28 +137,30 @@ def test_a_campaigns_folder_names_none_either(attack, words, evil, folder, comma
     "name", ["../secret.toml", "../secret.toml/", "../secret.toml/.", "/etc/secret.toml", "a\0.toml"]
 )
 def test_a_campaign_reads_no_scenario_and_no_table_from_elsewhere(name, tmp_path):
-    """A name with a slash at its end is that of the file before it"""
+    """A name with a trailing slash is that of the file before it"""
     (tmp_path / "secret.toml").write_text(SECRET)
     (tmp_path / "theirs").mkdir()
     base = {"name": "x", "flights": 2, "origin": "x.toml", "folder": str(tmp_path / "theirs")}
     table = name.replace("toml", "csv").rstrip("./")
-    for own in (Campaign(scenario=name, **base), Campaign(scenario="hover", table=table, **base)):
-        with pytest.raises(CampaignError, match=r"^x\.toml: (scenario|table\.file) = .* is not in the folder") as error:
-            Flying.of(own)
+    for campaign in (Campaign(scenario=name, **base), Campaign(scenario="hover", samples=table, **base)):
+        with pytest.raises(
+            CampaignError, match=r"^x\.toml: (scenario|samples\.file) = .* is not in the folder"
+        ) as error:
+            CampaignFlights.prepare(campaign)
         assert "TOP_SECRET" not in str(error.value)
 
 
 def test_what_only_the_user_may_give_is_known_by_its_type(tmp_path):
-    """The same text as `Typed`, which no file can hold, is accepted"""
-    own = Campaign("x", "hover", 2, settings=(("drones.autopilot", {"kind": "px4", "host": Typed("0.0.0.0")}),))
-    assert own.read_scenario().drones[0].autopilot.host == "0.0.0.0"
-    again = parse_campaign(campaign_toml(own), "x", tmp_path)
-    assert again.settings == (("drones.autopilot.host", "0.0.0.0"), ("drones.autopilot.kind", "px4"))
+    """The same text as `UserText`, which no file can hold, is accepted"""
+    campaign = Campaign("x", "hover", 2, settings=(("drones.autopilot", {"type": "px4", "host": UserText("0.0.0.0")}),))
+    assert campaign.read_scenario().drones[0].autopilot.host == "0.0.0.0"
+    parsed = parse_campaign(campaign_toml(campaign), "x", tmp_path)
+    assert parsed.settings == (("drones.autopilot.host", "0.0.0.0"), ("drones.autopilot.type", "px4"))
     with pytest.raises(ValueError, match=r"autopilot\.host = '0\.0\.0\.0': expected this machine"):
-        again.read_scenario()
+        parsed.read_scenario()
 
 
-# The folder carries what it needs ------------------------------------------------------------------------------------------
+# The folder is self-contained ----------------------------------------------------------------------------------------------
 
 
 BLADE = "apc_9x4.5e.toml"
@@ -166,7 +168,7 @@ BLADE = "apc_9x4.5e.toml"
 
 @pytest.mark.parametrize("nested", [False, pytest.param(True, marks=pytest.mark.long)])  # fitting a blade takes seconds
 def test_a_folder_carries_the_files_that_its_campaign_names(nested, tmp_path):
-    """Scenario, vehicle, the blade that the vehicle names and the table; it is replayed without them, anywhere"""
+    """Scenario, vehicle, the blade that the vehicle names and the table; it replays without the originals"""
     home, package = tmp_path / "home", Path(samara.__file__).parent
     (home / "parts").mkdir(parents=True)
     (home / "cases.csv").write_text("start_W.x\n0.1\n0.2\n")
@@ -176,7 +178,7 @@ def test_a_folder_carries_the_files_that_its_campaign_names(nested, tmp_path):
     (home / "mine.toml").write_text(
         'duration = 0.1\n[[drones]]\nvehicle = "own.toml"\nstart = [0, 0, 1]\nairborne = true\n'
     )
-    (home / "c.toml").write_text('schema = 1\nscenario = "mine.toml"\nflights = 2\n[table]\nfile = "cases.csv"\n')
+    (home / "c.toml").write_text('schema = 1\nscenario = "mine.toml"\nflights = 2\n[samples]\nfile = "cases.csv"\n')
     sweep(home / "c.toml", tmp_path / "out")
     changed = home / ("parts/blade.toml" if nested else "own.toml")
     changed.write_text(f"# changed\n{changed.read_text()}")
@@ -184,7 +186,7 @@ def test_a_folder_carries_the_files_that_its_campaign_names(nested, tmp_path):
         sweep(home / "c.toml", tmp_path / "out")
     shutil.rmtree(home)
     moved = shutil.move(tmp_path / "out", tmp_path / "elsewhere")
-    assert flown_again(moved, 1).same
+    assert rerun_row(moved, 1).same
     copies = {path.relative_to(moved).as_posix() for path in (moved / "files").rglob("*.*")}
     named = {"files/mine.toml", "files/own.toml", "files/cases.csv"}
     assert copies == (named | {"files/parts/blade.toml"} if nested else named)
@@ -205,7 +207,7 @@ LINKED = ["running", "campaign.json", "campaign.toml", "rows", "flown", "files"]
     [*((name, dangling) for name in LINKED for dangling in (False, True)), ("report.html", False)],
 )
 def test_links_in_a_campaigns_folder_are_not_followed(name, dangling, folder, tmp_path, command):
-    """What the link leads to is neither read nor written, nor made where it is not there"""
+    """The target of the link is neither read, written nor created"""
     (tmp_path / "small.toml").write_text(TEXT.format(more=""))
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -219,8 +221,11 @@ def test_links_in_a_campaigns_folder_are_not_followed(name, dangling, folder, tm
         shutil.rmtree(place) if place.is_dir() else place.unlink()
     place.symlink_to(target)
     before = contents(outside)
-    commands = {"report.html": ("report", "out", "--no-fly"), "running": ("small.toml", "--out", "out", "--add", "1")}
-    resume, replay = ("small.toml", "--out", "out", "--no-keep"), ("replay", "out", "--row", "0")
+    commands = {
+        "report.html": ("report", "out", "--no-fly"),
+        "running": ("small.toml", "--out", "out", "--additional-flights", "1"),
+    }
+    resume, replay = ("small.toml", "--out", "out", "--no-record"), ("replay", "out", "--row", "0")
     for words in (commands[name],) if name in commands else (resume, replay):
         status, _, err = command(*words)
         refused = name != "report.html" and (words != resume or name not in ("flown", "files", "campaign.toml"))
@@ -237,7 +242,7 @@ def test_a_recording_that_is_a_link_is_not_written_through(folder, tmp_path):
     (folder / "flown").mkdir()
     (folder / "flown" / "row_0.mcap").symlink_to(precious)
     with pytest.raises(OSError, match=r"is a symbolic link; expected a file or directory of the folder itself"):
-        flown_again(folder, 0)
+        rerun_row(folder, 0)
     assert precious.read_text() == "precious"
 
 
@@ -245,13 +250,13 @@ def test_a_recording_that_is_a_link_is_not_written_through(folder, tmp_path):
     "name", ["running", "campaign.json", "campaign.toml", "rows/000000000000-000000000001.parquet"]
 )
 def test_pipes_in_a_campaigns_folder_are_refused(name, folder, tmp_path):
-    """Nobody writes into them: whoever opened one to read would wait for ever"""
+    """Nobody writes into them: opening one for reading would block forever"""
     (tmp_path / "small.toml").write_text(TEXT.format(more=""))
     (folder / name).unlink()
     os.mkfifo(folder / name)
     with pytest.raises((OSError, CampaignError), match=r"is not a regular file"):
         sweep(tmp_path / "small.toml", folder)
-        flown_again(folder, 0)
+        rerun_row(folder, 0)
 
 
 # campaign.json --------------------------------------------------------------------------------------------------------------
@@ -275,8 +280,8 @@ def test_pipes_in_a_campaigns_folder_are_refused(name, folder, tmp_path):
     ],
 )
 def test_a_damaged_campaign_json_is_one_sentence(change, sentence, folder):
-    about = json.loads((folder / "campaign.json").read_text())
-    (folder / "campaign.json").write_text(json.dumps(about | change))
+    metadata = json.loads((folder / "campaign.json").read_text())
+    (folder / "campaign.json").write_text(json.dumps(metadata | change))
     with pytest.raises(CampaignError, match=sentence) as error:
         open_store(folder)
     assert str(error.value).startswith(f"{folder}/campaign.json: ") and "\n" not in str(error.value)
@@ -294,7 +299,7 @@ def test_a_campaign_json_that_is_none_is_one_sentence(data, folder):
 def test_damaged_rows_are_one_sentence(data, folder):
     name = "rows/000000000000-000000000001.parquet"
     (folder / name).write_bytes(data)
-    with pytest.raises(CampaignError, match=rf"{name}: cannot be read \(.*\); expected what samara sweep wrote$"):
+    with pytest.raises(CampaignError, match=rf"{name}: cannot be read \(.*\); expected a file of samara sweep$"):
         open_store(folder).table()
 
 
@@ -307,5 +312,5 @@ def test_a_campaign_of_odd_names_is_written_and_read_back(tmp_path):
         ("seed", 3),
         ("strict", True),
     )
-    own = Campaign('q"\n😀\x7f', "hover", 2, settings=settings, origin="x", folder=str(tmp_path))
-    assert parse_campaign(campaign_toml(own), "x", tmp_path) == own
+    campaign = Campaign('q"\n😀\x7f', "hover", 2, settings=settings, origin="x", folder=str(tmp_path))
+    assert parse_campaign(campaign_toml(campaign), "x", tmp_path) == campaign

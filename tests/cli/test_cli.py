@@ -1,4 +1,4 @@
-"""The command line: what it prints, and that bad input is one sentence and exit status 2."""
+"""The command line: output, and one sentence with exit status 2 for bad input."""
 
 import errno
 import math
@@ -22,18 +22,18 @@ def test_version(monkeypatch, capsys):
 
 
 def test_the_command_is_installed(monkeypatch, repository):
-    """What pyproject.toml calls `samara` runs the command line."""
+    """The entry point `samara` of pyproject.toml runs the command line."""
     assert entry_points(group="console_scripts", name="samara")
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     ran = []
     monkeypatch.setattr(cli, "main", lambda: ran.append(True))
-    monkeypatch.setattr("signal.signal", lambda *given: None)  # the tests' own stays as it is
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # the handlers of the tests stay
     EntryPoint("samara", project["scripts"]["samara"], "console_scripts").load()()
     assert ran == [True]
 
 
 def test_vehicles_lists_all_with_numbers_that_add_up(monkeypatch, capsys):
-    """rpm is 60/2π of rad/s, and n kF Ω² carries the weight that the mass column says."""
+    """rpm is 60/2π of rad/s, and n kF Ω² carries the weight of the mass column."""
     status, out, err = call(monkeypatch, capsys, "vehicles")
     assert (status, err) == (0, "")
     rows = {
@@ -50,8 +50,8 @@ def test_vehicles_lists_all_with_numbers_that_add_up(monkeypatch, capsys):
         assert command == vehicle.structure.actuation.name
         if vehicle.rotors:
             assert float(turns) == pytest.approx(float(speed) * 60 / (2 * math.pi), rel=5e-4)
-            lift = sum(rotor.k_thrust * rotor.axis_B.z for rotor in vehicle.rotors) * float(speed) ** 2
-            assert lift == pytest.approx(kilograms * vehicle["gravity"].acceleration, rel=2e-3)
+            thrust = sum(rotor.k_thrust * rotor.axis_B.z for rotor in vehicle.rotors) * float(speed) ** 2
+            assert thrust == pytest.approx(kilograms * vehicle["gravity"].acceleration, rel=2e-3)
             assert 1.5 < float(ratio) < 4.0
         else:
             assert (speed, turns, ratio) == ("-", "-", "-")
@@ -75,16 +75,16 @@ def test_the_table_fits_the_terminal(columns, monkeypatch, capsys):
 def test_a_file_of_ones_own_is_listed(monkeypatch, capsys, tmp_path):
     """Square brackets are text, not markup; different rotors show the slowest and the fastest."""
     iris = samara.vehicle("iris_documented")
-    leaning = tuple(r._replace(r_B=r.r_B._replace(x=r.r_B.x + 0.03)) for r in iris.rotors)
-    samara.save_vehicle(samara.vehicle("iris_documented", rotors=leaning), tmp_path / "mine.toml")
+    shifted = tuple(r._replace(r_B=r.r_B._replace(x=r.r_B.x + 0.03)) for r in iris.rotors)
+    samara.save_vehicle(samara.vehicle("iris_documented", rotors=shifted), tmp_path / "mine.toml")
     text = (tmp_path / "mine.toml").read_text().replace('name = "iris_documented"', 'name = "iris[red]"')
     (tmp_path / "mine.toml").write_text(text)
     status, out, err = call(monkeypatch, capsys, "vehicles", str(tmp_path / "mine.toml"))
     assert (status, err) == (0, "")
     assert "iris[red]" in out
     assert "crazyflie_documented" not in out
-    slow, fast = (float(speed) for speed in re.findall(r"\b\d{3}\.\d\b", out))
-    assert slow < samara.hover(iris)[0].rotor_speed[0] < fast
+    slowest, fastest = (float(speed) for speed in re.findall(r"\b\d{3}\.\d\b", out))
+    assert slowest < samara.hover(iris)[0].rotor_speed[0] < fastest
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_broken_file_prints_no_half_table(monkeypatch, capsys, tmp_path):
 
 
 def test_unknown_commands_and_no_command(monkeypatch, capsys):
-    """A slip is status 2 and points to the help; alone, `samara` prints it."""
+    """A misspelt command is status 2 and points to the help; without a command, `samara` prints the help."""
     status, _, err = call(monkeypatch, capsys, "veicles")
     assert status == 2
     assert "--help" in err
@@ -119,7 +119,7 @@ def test_unknown_commands_and_no_command(monkeypatch, capsys):
 
 
 def test_the_version_loads_nothing_heavy():
-    """A prompt answer: no solver, no plotting, no backend is imported for it."""
+    """`--version` is fast: no solver, no plotting, no backend is imported."""
     program = (
         "import sys; sys.argv = ['samara', '--version']\n"
         "from samara.cli import main\n"
@@ -127,8 +127,8 @@ def test_the_version_loads_nothing_heavy():
         "except SystemExit: pass\n"
         "print([m for m in ('casadi', 'scipy', 'matplotlib', 'jax', 'sympy', 'llvmlite') if m in sys.modules])\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [f"samara {samara.__version__}", "[]"]
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert process.stdout.splitlines() == [f"samara {samara.__version__}", "[]"]
 
 
 def test_a_full_disk_names_the_file_and_leaves_nothing_behind(tmp_path):
@@ -147,8 +147,8 @@ def test_check_lists_the_stages_and_marks_those_in_python_with_the_reason(monkey
     hover, stack = out.split("stack: scenario")
     rates = samara.load_scenario("hover").rates
     lines = [line.split(maxsplit=3) for line in hover.splitlines()[1:]]
-    assert ["controller", f"{rates.autopilot:g}", "Hz"] in lines
+    assert ["controller", f"{rates.control:g}", "Hz"] in lines
     assert ["physics", f"{rates.physics:g}", "Hz"] in lines and ["contact", f"{rates.scenario:g}", "Hz"] in lines
     assert "in Python" not in hover
-    marked = [line.split(maxsplit=3) for line in stack.splitlines() if "in Python" in line]
-    assert marked == [["downwash", "50", "Hz", "in Python: downwash of all on all"]]
+    python_stages = [line.split(maxsplit=3) for line in stack.splitlines() if "in Python" in line]
+    assert python_stages == [["downwash", "50", "Hz", "in Python: downwash of all on all"]]

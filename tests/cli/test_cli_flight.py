@@ -1,4 +1,4 @@
-"""The commands around a flight: what they leave, what they print, and how they end."""
+"""Commands around a flight: files, output and exit status."""
 
 import signal
 import subprocess
@@ -8,31 +8,31 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.children import COMMAND, child, ended
+from support.children import COMMAND, child, run_child
 from support.command import call
 
 import samara
 from samara.cli.fly import repeat_command
-from samara.core.atomic_files import point_to
+from samara.core.atomic_files import replace_link
 from samara.record.load import load_run
 from samara.record.recording import read_recording
 
 
 @pytest.fixture(scope="module")
 def flown(tmp_path_factory):
-    """One short hover, flown by the command."""
+    """Fly a short hover with the command line."""
     folder = tmp_path_factory.mktemp("flown")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["samara", "fly", "hover", "--set", "duration=3", "--out", str(folder)])
         from samara import cli
 
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exit_info:
             cli.main()
-    return folder, ended.value.code
+    return folder, exit_info.value.code
 
 
 def test_fly_leaves_recording_picture_and_report(flown):
-    """At 3 s of `hover` it has not landed: what the scenario expects is not true, and the status says so."""
+    """After 3 s of `hover` the drone has not landed: an expectation fails, and the status is 1."""
     folder, status = flown
     assert status == 1
     assert sorted(path.name for path in folder.iterdir()) == ["latest", "report.html", "run.mcap", "run.png"]
@@ -64,7 +64,7 @@ def test_fly_says_what_was_expected_and_ends_with_0_when_it_is_true(monkeypatch,
 
 
 def test_latest_is_the_newest_flight_by_names_that_never_change(monkeypatch, capsys, tmp_path):
-    """Of two flights the second, whole; of one without a report no page of an older one is left under its name."""
+    """`latest` holds the second of two flights; after a flight without a report it holds no older report."""
     latest = tmp_path / "latest"
     for seconds in ("0.2", "0.1"):
         call(monkeypatch, capsys, "fly", "hover", "--set", f"duration={seconds}", "--out", str(tmp_path))
@@ -83,7 +83,7 @@ def test_latest_is_a_copy_where_there_are_no_links(monkeypatch, tmp_path):
 
     monkeypatch.setattr("pathlib.Path.symlink_to", refuse)
     (tmp_path / "run-2.mcap").write_bytes(b"second")
-    point_to(tmp_path / "latest" / "run.mcap", tmp_path / "run-2.mcap")
+    replace_link(tmp_path / "latest" / "run.mcap", tmp_path / "run-2.mcap")
     assert (tmp_path / "latest" / "run.mcap").read_bytes() == b"second"
 
 
@@ -108,19 +108,23 @@ def test_the_command_of_a_report_is_the_one_that_was_typed(wind, autopilot, bina
 
 
 def test_diff_says_first_that_the_vehicles_are_others(flown, monkeypatch, capsys, tmp_path):
-    """Another vehicle, or the same with another mass: that explains all that follows."""
+    """Another vehicle, or the same with another mass, is reported before the other differences."""
     heavier = samara.vehicle("crazyflie").replace(mass=0.04)
     scenario = samara.load_scenario("hover", {"duration": 0.1})
-    for name, craft in (("other", samara.vehicle("iris")), ("heavier", heavier), ("same", scenario.drones[0].vehicle)):
-        drone = replace(scenario.drones[0], vehicle=craft)
+    for name, vehicle in (
+        ("other", samara.vehicle("iris")),
+        ("heavier", heavier),
+        ("same", scenario.drones[0].vehicle),
+    ):
+        drone = replace(scenario.drones[0], vehicle=vehicle)
         samara.fly(replace(scenario, drones=(drone,)), out=tmp_path / f"{name}.mcap")
-    first = {
+    output = {
         name: call(monkeypatch, capsys, "diff", str(tmp_path / "same.mcap"), str(tmp_path / f"{name}.mcap"))[1]
         for name in ("other", "heavier", "same")
     }
-    assert first["other"].startswith("different vehicles: drone is crazyflie and iris\n")
-    assert first["heavier"].startswith("different vehicles: drone is crazyflie with other parameters\n")
-    assert first["same"] == "the same, bit for bit\n"
+    assert output["other"].startswith("different vehicles: drone is crazyflie and iris\n")
+    assert output["heavier"].startswith("different vehicles: drone is crazyflie with other parameters\n")
+    assert output["same"] == "the same, bit for bit\n"
 
 
 def test_two_runs_into_one_folder_keep_both(monkeypatch, capsys, tmp_path):
@@ -141,7 +145,7 @@ def test_replay_and_diff(flown, monkeypatch, capsys, tmp_path):
         0,
         "the same, bit for bit\n",
     )
-    status, out, _ = call(monkeypatch, capsys, "replay", recording, "--plant", "crazyflie")
+    status, out, _ = call(monkeypatch, capsys, "replay", recording, "--vehicle", "crazyflie")
     assert status == 0
     assert "drone: position" in out and "m RMS" in out
 
@@ -163,10 +167,10 @@ def test_info_and_exports(flown, monkeypatch, capsys, tmp_path):
     status, out, _ = call(monkeypatch, capsys, "export", "csv", recording, "-o", str(tmp_path / "csv"))
     assert status == 0
     (state,) = [path for path in (tmp_path / "csv").iterdir() if "state" in path.name]
-    first, second = state.read_text(encoding="utf-8").splitlines()[:2]
-    assert "p_W.x [m]" in first
-    recorded = read_recording(recording).streams["/drone/state"]
-    assert float(second.split(",")[first.split(",").index("p_W.z [m]")]) == recorded["p_W.z"][0]
+    header, row = state.read_text(encoding="utf-8").splitlines()[:2]
+    assert "p_W.x [m]" in header
+    stream = read_recording(recording).streams["/drone/state"]
+    assert float(row.split(",")[header.split(",").index("p_W.z [m]")]) == stream["p_W.z"][0]
     status, _, _ = call(monkeypatch, capsys, "export", "parquet", recording, "-o", str(tmp_path / "parquet"))
     assert status == 0
 
@@ -207,13 +211,13 @@ def test_bad_input_is_one_sentence_and_status_two(arguments, sentence, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-def flying(folder):
-    own = [*COMMAND, "fly", "hover", "--set", "duration=86400", "--out", folder]
-    return child(own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start_flight(folder):
+    command = [*COMMAND, "fly", "hover", "--set", "duration=86400", "--out", folder]
+    return child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def until_flying(path, seconds):
-    """Waits until so many simulated seconds are in the file."""
+def wait_until_flying(path, seconds):
+    """Wait until the file holds `seconds` of simulated time."""
     for _ in range(600):
         time.sleep(0.1)
         if (
@@ -222,12 +226,12 @@ def until_flying(path, seconds):
             and len(read_recording(path).streams["/drone/state"].times_us) > 100 * seconds
         ):
             return
-    raise AssertionError("it never took off")
+    raise AssertionError("the flight never started")
 
 
 def test_ctrl_c_closes_the_recording(tmp_path):
-    with flying(tmp_path) as process:
-        until_flying(tmp_path / "run.mcap", 3)
+    with start_flight(tmp_path) as process:
+        wait_until_flying(tmp_path / "run.mcap", 3)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
@@ -238,8 +242,8 @@ def test_ctrl_c_closes_the_recording(tmp_path):
 
 
 def test_kill_9_leaves_all_but_the_last_second(tmp_path):
-    with flying(tmp_path):  # and killed where the block ends
-        until_flying(tmp_path / "run.mcap", 3)
+    with start_flight(tmp_path):  # killed at the end of the block
+        wait_until_flying(tmp_path / "run.mcap", 3)
     recording = read_recording(tmp_path / "run.mcap")
     assert not recording.complete
     assert "truncated" in recording.problem
@@ -249,13 +253,13 @@ def test_kill_9_leaves_all_but_the_last_second(tmp_path):
 
 def test_realtime_takes_as_long_as_it_flies(monkeypatch, capsys, tmp_path):
     call(monkeypatch, capsys, "fly", "hover", "--set", "duration=0.1", "--out", str(tmp_path))  # compiled
-    before = time.monotonic()
+    start = time.monotonic()
     call(monkeypatch, capsys, "fly", "hover", "--set", "duration=1.5", "--realtime", "--out", str(tmp_path))
-    assert time.monotonic() - before > 1.45
+    assert time.monotonic() - start > 1.45
 
 
 def test_a_disk_that_is_full_ends_the_recording_and_not_the_flight(tmp_path):
-    """No file may grow beyond 1.1 MB: the flight goes on to its end, one sentence says so, what was written can be read."""
+    """No file may exceed 1.1 MB: the flight continues to its end, one sentence reports it, and the written part is readable."""
     program = (
         "import resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -264,9 +268,9 @@ def test_a_disk_that_is_full_ends_the_recording_and_not_the_flight(tmp_path):
         f"run = samara.fly('hover', out={str(tmp_path / 'run.mcap')!r})\n"
         "print(run.problem)\n"
     )
-    done = ended([sys.executable, "-c", program], text=True)
-    assert done.returncode == 0, done.stderr
-    assert "recording stopped after" in done.stdout
-    assert done.stdout.count("\n") == 1
+    process = run_child([sys.executable, "-c", program], text=True)
+    assert process.returncode == 0, process.stderr
+    assert "recording stopped after" in process.stdout
+    assert process.stdout.count("\n") == 1
     recording = read_recording(tmp_path / "run.mcap")
     assert len(recording.streams["/drone/state"].times_us) > 50

@@ -1,4 +1,4 @@
-"""`samara identify`: from a log to a vehicle that flies, and one sentence about every log that is none."""
+"""`samara identify`: from a log to a vehicle that flies, and one sentence about every invalid log."""
 
 import os
 import re
@@ -6,99 +6,110 @@ import re
 import numpy as np
 import pytest
 from support.command import call
-from support.measured_flights import HOME_W, lively
+from support.measured_flights import HOME_W, lively_trajectory
 
 import samara
-from samara.control.registry import tuned
+from samara.control.registry import controller_spec
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 
 SECONDS = 24.0
 
 
-def real():
-    """The Crazyflie without the damping of its file, which would hide its inertia"""
+def real_crazyflie():
+    """The Crazyflie without the damping of its file, which would hide its inertia."""
     return samara.vehicle("crazyflie").without_effect("damping")
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
-    """Half a minute of it, in our own format"""
-    vehicle = real()
+    """Half a minute of flight in Samara's format."""
+    vehicle = real_crazyflie()
     path = tmp_path_factory.mktemp("flown") / "lively.mcap"
-    drone = Drone("drone", vehicle, lively(vehicle), HOME_W, airborne=True, controller=tuned("indi"))
+    drone = Drone(
+        "drone", vehicle, lively_trajectory(vehicle), HOME_W, airborne=True, controller=controller_spec("indi")
+    )
     samara.fly(Scenario("lively", (drone,), SECONDS, rates=Rates(log=100.0)), out=path)
     return path
 
 
 @pytest.fixture(scope="module")
 def guess(tmp_path_factory):
-    """What is believed of it: thrust and inertia off by a quarter"""
-    vehicle = real()
-    rotors = tuple(own._replace(k_thrust=1.25 * own.k_thrust) for own in vehicle.rotors)
+    """The initial vehicle: thrust and inertia 25 % too large."""
+    vehicle = real_crazyflie()
+    rotors = tuple(rotor._replace(k_thrust=1.25 * rotor.k_thrust) for rotor in vehicle.rotors)
     path = tmp_path_factory.mktemp("believed") / "guess.toml"
     samara.save_vehicle(vehicle.replace(rotors=rotors, inertia_B=1.25 * vehicle.inertia_B), path)
     return path
 
 
 def test_a_log_becomes_a_vehicle(log, guess, tmp_path, monkeypatch, capsys):
-    """From numbers that are a quarter off to the vehicle that flew, which is told in numbers, a file and a page"""
+    """From parameters that are 25 % off to the vehicle that flew, as output, a file and a page."""
     out, report = tmp_path / "mine.toml", tmp_path / "report"
-    words = ("identify", str(log), "--start", str(guess), "-o", str(out), "--report", str(report))
-    status, shown, err = call(monkeypatch, capsys, *words)
+    words = ("identify", str(log), "--vehicle", str(guess), "-o", str(out), "--report", str(report))
+    status, output, err = call(monkeypatch, capsys, *words)
     assert (status, err) == (0, "")
-    truth = real()
+    truth = real_crazyflie()
     for path in (out, tmp_path / "mine_predictor.toml"):
-        found = samara.vehicle(str(path))
-        assert found.name == path.stem
-        assert np.mean([own.k_thrust for own in found.rotors]) == pytest.approx(truth.rotors[0].k_thrust, rel=0.02)
-        assert found.inertia_B.xx == pytest.approx(truth.inertia_B.xx, rel=0.05)
+        identified = samara.vehicle(str(path))
+        assert identified.name == path.stem
+        assert np.mean([rotor.k_thrust for rotor in identified.rotors]) == pytest.approx(
+            truth.rotors[0].k_thrust, rel=0.02
+        )
+        assert identified.inertia_B.xx == pytest.approx(truth.inertia_B.xx, rel=0.05)
         assert "identified" in path.read_text() or "fitted" in path.read_text()
-    assert "physical vehicle" in shown and "predictor vehicle" in shown
-    assert re.search(r"k_thrust .*±.*…", shown)
-    assert re.search(r"\* not excited: .*; fly ", shown) or " *" not in shown
+    assert "physical vehicle" in output and "predictor vehicle" in output
+    assert re.search(r"k_thrust .*±.*…", output)
+    assert re.search(r"\* not excited: .*; fly ", output) or " *" not in output
     rows = {
-        line.split()[0]: [float(own) for own in line.split()[1:]]
-        for line in shown.splitlines()
+        line.split()[0]: [float(cell) for cell in line.split()[1:]]
+        for line in output.splitlines()
         if re.match(r"  (physical|predictor) +\d", line)
     }
     assert max(rows["predictor"]) < 0.1 and max(rows["physical"]) < 0.5
     page = (report / "identify.html").read_text(encoding="utf-8")
-    for word in ("Parameters", "not excited", "Prediction of unseen", "Residual force", "Correlation of", "samara identify"):
+    for word in (
+        "Parameters",
+        "not excited",
+        "Prediction of unseen",
+        "Residual force",
+        "Correlation of",
+        "samara identify",
+    ):
         assert word in page or word == "not excited"
     assert "http" not in re.sub(r'"data:[^"]*"', "", page).replace("http-equiv", "")
-    pictures = sorted(own.name for own in report.glob("*.png"))
+    pictures = sorted(path.name for path in report.glob("*.png"))
     assert "identify_numbers.png" in pictures and "identify_predicted.png" in pictures
-    assert [own.name for own in tmp_path.rglob(".*")] == []
-    status, shown, err = call(monkeypatch, capsys, "validate", str(out), str(log), "-o", str(tmp_path / "validated"))
+    assert [path.name for path in tmp_path.rglob(".*")] == []
+    status, output, err = call(monkeypatch, capsys, "validate", str(out), str(log), "-o", str(tmp_path / "validated"))
     assert (status, err) == (0, "")
-    assert "mine, trimmed" in shown and (tmp_path / "validated" / "validation.png").exists()
+    assert "mine, trimmed" in output and (tmp_path / "validated" / "validation.png").exists()
 
 
 def test_the_predictor_alone_without_scores(log, tmp_path, monkeypatch, capsys):
     out = tmp_path / "p.toml"
-    words = ("identify", "logs", str(log), "--kind", "predictor", "--no-scores", "--out", str(out))
-    status, shown, err = call(monkeypatch, capsys, *words)
+    words = ("identify", "logs", str(log), "--product", "predictor", "--no-scores", "--out", str(out))
+    status, output, err = call(monkeypatch, capsys, *words)
     assert (status, err) == (0, "")
-    assert "over the error of constant velocity" not in shown
-    assert [own.name for own in tmp_path.iterdir()] == ["p.toml"]
+    assert "over the error of constant velocity" not in output
+    assert [path.name for path in tmp_path.iterdir()] == ["p.toml"]
     assert "effective value for prediction" in out.read_text()
 
 
 def test_the_physical_vehicle_alone(log, tmp_path, monkeypatch, capsys):
     out = tmp_path / "mine.toml"
-    status, shown, err = call(
+    status, output, err = call(
         monkeypatch, capsys, "identify", str(log), "--no-predictor", "--no-scores", "--out", str(out)
     )
     assert (status, err) == (0, "")
-    assert "physical vehicle" in shown and "predictor" not in shown
-    assert [own.name for own in tmp_path.iterdir()] == ["mine.toml"]
+    assert "physical vehicle" in output and "predictor" not in output
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
     assert samara.vehicle(str(out)).name == "mine"
 
 
 def test_help_says_both_ways(monkeypatch, capsys):
     assert "samara identify LOG" in " ".join(call(monkeypatch, capsys, "identify", "--help")[1].split())
-    assert "--start" in call(monkeypatch, capsys, "identify", "logs", "--help")[1]
+    assert "--vehicle" in call(monkeypatch, capsys, "identify", "logs", "--help")[1]
 
 
 # Bad input -----------------------------------------------------------------------------------------------------------
@@ -112,17 +123,17 @@ specific_force = ["ax", "ay", "az"]
 """
 
 
-def rows(change=lambda k, row: row, n=2000):
+def csv_rows(change=lambda k, row: row, n=2000):
     return CSV + "".join(
-        ",".join(str(own) for own in change(k, [0.01 * k, *[0.6] * 4, 0.1, 0.0, 0.0, 0.0, 0.0, 9.8])) + "\n"
+        ",".join(str(cell) for cell in change(k, [0.01 * k, *[0.6] * 4, 0.1, 0.0, 0.0, 0.0, 0.0, 9.8])) + "\n"
         for k in range(n)
     )
 
 
-def with_value(at, value, every=1, begin=500):
+def replace_value(column, value, every=1, begin=500):
     def change(k, row):
         if k >= begin and k % every == 0:
-            row[at] = value
+            row[column] = value
         return row
 
     return change
@@ -135,10 +146,10 @@ def with_value(at, value, every=1, begin=500):
         ("words.bin", b"these are words", "begins with b'these are words'"),
         ("short.ulg", b"ULog\x01\x12\x35\x01" + bytes(8), "short.ulg: "),
         ("cut.mcap", None, "cut.mcap"),
-        ("still.csv", rows(with_value(slice(1, 5), [0.0] * 4, begin=0)), "motors never turn"),
-        ("nan.csv", rows(with_value(1, "nan")), "are not numbers"),
-        ("back.csv", rows(with_value(0, 3.0, every=3)), "goes back"),
-        ("beyond.csv", rows(with_value(1, 7.5)), "outside 0 … 1"),
+        ("still.csv", csv_rows(replace_value(slice(1, 5), [0.0] * 4, begin=0)), "motors never turn"),
+        ("nan.csv", csv_rows(replace_value(1, "nan")), "are not numbers"),
+        ("back.csv", csv_rows(replace_value(0, 3.0, every=3)), "goes back"),
+        ("beyond.csv", csv_rows(replace_value(1, 7.5)), "outside 0 … 1"),
     ],
 )
 def test_a_log_that_is_none_gets_one_sentence(name, content, sentence, log, tmp_path, monkeypatch, capsys):
@@ -147,9 +158,9 @@ def test_a_log_that_is_none_gets_one_sentence(name, content, sentence, log, tmp_
     if content is None:
         content = log.read_bytes()[:3000]
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    more = ("--columns", str(columns)) if name.endswith(".csv") else ()
+    options = ("--columns", str(columns)) if name.endswith(".csv") else ()
     out = tmp_path / "out" / "mine.toml"
-    status, _, err = call(monkeypatch, capsys, "identify", str(path), "-o", str(out), *more)
+    status, _, err = call(monkeypatch, capsys, "identify", str(path), "-o", str(out), *options)
     assert (status, err.count("\n")) == (2, 1), err
     assert err.startswith("samara: ") and sentence in err
     assert not out.parent.exists()
@@ -164,22 +175,22 @@ def test_ten_gigabytes_are_refused_at_once(tmp_path, monkeypatch, capsys):
 
 
 def test_what_is_wrong_beside_the_log_is_said_before_any_work(log, tmp_path, monkeypatch, capsys):
-    """No such vehicle, one that cannot be identified, a folder that is a file, no such log, an unknown kind of output"""
+    """Unknown vehicle, unidentifiable vehicle, a folder that is a file, missing log, unknown output type."""
     (tmp_path / "file").write_text("")
     out = ("-o", str(tmp_path / "mine.toml"))
     for words, sentence in (
-        ((str(log), "--start", "crazyfly", *out), "crazyfly"),
-        ((str(log), "--start", "rigid_body_quadrotor", *out), "its motors do not use the model 'lag'"),
+        ((str(log), "--vehicle", "crazyfly", *out), "crazyfly"),
+        ((str(log), "--vehicle", "rigid_body_quadrotor", *out), "its motors do not use the model 'lag'"),
         ((str(log), "-o", str(tmp_path / "file" / "mine.toml")), "Not a directory"),
         ((str(log), *out, "--report", str(tmp_path / "file" / "report")), "Not a directory"),
         ((str(tmp_path / "none.ulg"), *out), "none.ulg"),
         ((str(log), *out, "--outputs", "torque"), "outputs is 'torque'; expected one of speed, thrust"),
-        ((str(log), *out, "--kind", "predictor", "--no-predictor"), "--kind predictor with --no-predictor"),
+        ((str(log), *out, "--product", "predictor", "--no-predictor"), "--product predictor with --no-predictor"),
     ):
         status, _, err = call(monkeypatch, capsys, "identify", *words)
         assert (status, err.count("\n")) == (2, 1), err
         assert sentence in err
-    assert [own.name for own in tmp_path.iterdir()] == ["file"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -194,19 +205,19 @@ def test_a_folder_that_cannot_be_written_to_is_named(log, tmp_path, monkeypatch,
 
 
 def test_a_plan_is_a_scenario_waypoints_and_a_picture(tmp_path, monkeypatch, capsys):
-    words = ("identify", "plan", "crazyflie", "--duration", "25", "--reach", "2", "-o", str(tmp_path))
-    status, shown, err = call(monkeypatch, capsys, *words)
+    words = ("identify", "plan", "crazyflie", "--duration", "25", "--half-width", "2", "-o", str(tmp_path))
+    status, output, err = call(monkeypatch, capsys, *words)
     assert (status, err) == (0, "")
-    assert "manoeuvre" in shown
-    names = {own.name for own in tmp_path.iterdir()}
-    assert names == {f"identify_crazyflie.{ending}" for ending in ("toml", "csv", "png")}
+    assert "manoeuvre" in output
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {f"identify_crazyflie.{suffix}" for suffix in ("toml", "csv", "png")}
     scenario = samara.load_scenario(tmp_path / "identify_crazyflie.toml")
     assert scenario.drones[0].vehicle.name == "crazyflie"
 
 
 def test_a_room_that_cannot_be_is_one_sentence(tmp_path, monkeypatch, capsys):
     for words, sentence in (
-        (("--high", "0.6"), "at least 0.5 m between"),
+        (("--max-height", "0.6"), "at least 0.5 m between"),
         (("--duration", "3"), "expected 20 to 3600"),
     ):
         status, _, err = call(monkeypatch, capsys, "identify", "plan", "crazyflie", *words, "-o", str(tmp_path / "p"))

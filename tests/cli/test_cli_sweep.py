@@ -1,4 +1,4 @@
-"""`samara sweep`: from the file to the page; and one sentence, with nothing lost, about all that can be wrong."""
+"""`samara sweep`: from the file to the page; every error is one sentence and loses no row."""
 
 import errno
 import sys
@@ -26,7 +26,7 @@ duration = 0.5
 mass = { normal = [1.0, 0.05], relative = true }
 "yaw" = { uniform = [0.0, 1.0] }
 
-[keep]
+[record]
 worst = 1
 failures = 0
 """
@@ -39,7 +39,7 @@ def sweep(monkeypatch, capsys, tmp_path):
     return lambda *words: call(monkeypatch, capsys, "sweep", *words)
 
 
-def rows_in(folder):
+def stored_rows(folder):
     return open_store(folder).table().to_pylist()
 
 
@@ -47,10 +47,10 @@ def test_from_the_file_to_the_page(sweep):
     status, out, err = sweep("small.toml", "--require", "success > 0.5 @ 95%")
     assert (status, err) == (0, "") and "success > 0.5 @ 95%: held" in out
     assert "saved  1 flights in out/small/flown" in out and len(list(Path("out/small/flown").glob("*.mcap"))) == 1
-    before = rows_in("out/small")
-    status, out, _ = sweep("small.toml", "--add", "2", "--no-keep", "--require", "success > 0.9 @ 95%")
-    assert status == 1 and "undecided" in out and "kept" not in out
-    assert rows_in("out/small")[:6] == before and len(rows_in("out/small")) == 8
+    first_rows = stored_rows("out/small")
+    status, out, _ = sweep("small.toml", "--additional-flights", "2", "--no-record", "--require", "success > 0.9 @ 95%")
+    assert status == 1 and "undecided" in out and "saved" not in out
+    assert stored_rows("out/small")[:6] == first_rows and len(stored_rows("out/small")) == 8
     status, out, err = sweep("report", "out/small", "--no-fly")
     assert (status, err) == (0, "") and "page   out/small/report.html" in out
     assert "samara sweep replay out/small --row " in Path("out/small/report.html").read_text(encoding="utf-8")
@@ -86,15 +86,15 @@ def test_files_and_folders_that_are_not_there(sweep):
 
 
 def test_another_campaign_and_a_changed_file_leave_the_folder_as_it_is(sweep):
-    assert sweep("small.toml", "--no-keep")[0] == 0
-    before = rows_in("out/small")
+    assert sweep("small.toml", "--no-record")[0] == 0
+    first_rows = stored_rows("out/small")
     Path("other.toml").write_text(TEXT.replace("small", "other").replace("seed = 7", "seed = 8"))
     Path("small.toml").write_text(TEXT.replace("0.05", "0.06"))
     for file in ("other.toml", "small.toml"):
         status, _, err = sweep(file, "--out", "out/small")
         assert status == 2 and err.count("\n") == 1
         assert "out/small: holds another campaign, 'small', or this one before it was changed" in err
-    assert rows_in("out/small") == before
+    assert stored_rows("out/small") == first_rows
 
 
 def test_a_full_disk_loses_no_row_that_was_written(sweep, monkeypatch):
@@ -102,28 +102,28 @@ def test_a_full_disk_loses_no_row_that_was_written(sweep, monkeypatch):
 
     write, written = pyarrow.parquet.write_table, []
 
-    def until_full(table, where, **options):
+    def write_until_full(table, file, **options):
         if len(written) == 2:
-            where.write(b"PAR1 half")  # as much as there was room for
+            file.write(b"PAR1 half")  # the part that fits on the disk
             raise OSError(errno.ENOSPC, "No space left on device")
-        written.append(where)
-        return write(table, where, **options)
+        written.append(file)
+        return write(table, file, **options)
 
-    monkeypatch.setattr(pyarrow.parquet, "write_table", until_full)
+    monkeypatch.setattr(pyarrow.parquet, "write_table", write_until_full)
     status, _, err = sweep("small.toml", "--batch", "2")
     assert status == 2 and err.startswith("samara: ") and err.count("\n") == 1
     assert "No space left on device" in err and "out/small/rows/000000000004-000000000005.parquet" in err
-    kept = rows_in("out/small")
-    assert [own["row"] for own in kept] == [0, 1, 2, 3]
+    saved = stored_rows("out/small")
+    assert [row["row"] for row in saved] == [0, 1, 2, 3]
     monkeypatch.setattr(pyarrow.parquet, "write_table", write)
-    assert sweep("small.toml", "--no-keep")[0] == 0
-    assert rows_in("out/small")[:4] == kept and len(rows_in("out/small")) == 6
+    assert sweep("small.toml", "--no-record")[0] == 0
+    assert stored_rows("out/small")[:4] == saved and len(stored_rows("out/small")) == 6
 
 
 def test_what_a_killed_writer_left_is_no_row(sweep):
-    assert sweep("small.toml", "--no-keep")[0] == 0
+    assert sweep("small.toml", "--no-record")[0] == 0
     (Path("out/small/rows") / ".000000000006-000000000007.parquet.0a1b2c3d.parquet").write_bytes(b"PAR1 half")
-    assert len(rows_in("out/small")) == 6 and sweep("small.toml", "--no-keep")[0] == 0
+    assert len(stored_rows("out/small")) == 6 and sweep("small.toml", "--no-record")[0] == 0
 
 
 def test_no_cluster_is_one_sentence(sweep, monkeypatch):
@@ -132,7 +132,7 @@ def test_no_cluster_is_one_sentence(sweep, monkeypatch):
     assert status == 2 and err == "samara: --ray needs Ray: pip install 'samara[ray]'\n"
 
     class Ray:
-        """Of Ray what is asked where no cluster answers"""
+        """The part of Ray that is used when no cluster answers."""
 
         @staticmethod
         def is_initialized():
@@ -145,16 +145,16 @@ def test_no_cluster_is_one_sentence(sweep, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", Ray)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", "nowhere")
-    for address, why in (
+    for address, reason in (
         ("127.0.0.1:1", "127.0.0.1:1 does not respond as Ray does"),
         ("auto", "Could not connect to auto"),
     ):
         status, _, err = sweep("small.toml", "--ray", address)
-        assert (status, err) == (2, f"samara: --ray {address}: no Ray cluster answers ({why}); expected one\n")
-    assert sweep("small.toml", "--no-keep")[0] == 0 and len(rows_in("out/small")) == 6
+        assert (status, err) == (2, f"samara: --ray {address}: no Ray cluster answers ({reason}); expected one\n")
+    assert sweep("small.toml", "--no-record")[0] == 0 and len(stored_rows("out/small")) == 6
 
 
-@pytest.mark.parametrize("words", [("--require", "success > 2"), ("--add", "-1"), ("--batch", "0")])
+@pytest.mark.parametrize("words", [("--require", "success > 2"), ("--additional-flights", "-1"), ("--batch", "0")])
 def test_options_that_cannot_be(sweep, words):
     status, _, err = sweep("small.toml", *words)
     assert status == 2 and "expected" in err and err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""`samara vehicle new`: the command of the documentation, questions, files, and one sentence about what cannot be."""
+"""`samara vehicle new`: the command of the documentation, prompts, files, and one sentence about invalid input."""
 
 import sys
 
@@ -27,11 +27,19 @@ def test_the_racer_of_the_documentation(monkeypatch, capsys, tmp_path):
         monkeypatch, capsys, "vehicle", "new", "racer", *RACER, "-o", "racer.toml", "--report", "r.html"
     )
     assert (status, err) == (0, "")
-    for word in ("hover throttle", "thrust/weight", "hover time", "top speed", "climb", "full throttle", "95 % interval"):
+    for word in (
+        "hover throttle",
+        "thrust/weight",
+        "hover time",
+        "top speed",
+        "climb",
+        "full throttle",
+        "95 % interval",
+    ):
         assert word in out
     assert "fly it  samara fly figure8 --vehicle racer.toml" in out
-    own = samara.vehicle("racer.toml")
-    assert (own.name, own.mass, len(own.rotors)) == ("racer", 0.65, 4)
+    racer = samara.vehicle("racer.toml")
+    assert (racer.name, racer.mass, len(racer.rotors)) == ("racer", 0.65, 4)
     assert (tmp_path / "racer.png").read_bytes()[:4] == b"\x89PNG"
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<h1>racer</h1>" in page and "Flight performance" in page and "samara vehicle new racer" in page
@@ -43,61 +51,59 @@ def test_the_racer_of_the_documentation(monkeypatch, capsys, tmp_path):
 
 def test_what_is_known_is_a_flag(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    known = ("--inertia", "0.001,0.0011,0.002", "--k-thrust", "1.9e-6", "--resistance", "0.05", "--no-picture")
-    status, out, err = call(monkeypatch, capsys, "vehicle", "new", "mine", *RACER, *known)
+    options = ("--inertia", "0.001,0.0011,0.002", "--k-thrust", "1.9e-6", "--resistance", "0.05", "--no-plot")
+    status, out, err = call(monkeypatch, capsys, "vehicle", "new", "mine", *RACER, *options)
     assert (status, err) == (0, "")
-    own = samara.vehicle("mine.toml")
-    assert own.inertia_B.yy == 0.0011 and own.rotors[0].k_thrust == 1.9e-6
+    vehicle = samara.vehicle("mine.toml")
+    assert vehicle.inertia_B.yy == 0.0011 and vehicle.rotors[0].k_thrust == 1.9e-6
     assert not (tmp_path / "mine.png").exists() and "picture" not in out
 
 
 def test_a_short_file_and_a_flag_that_goes_before_it(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     pairs = zip(RACER[::2], RACER[1::2], strict=True)
-    texts = [f"{key[2:]} = {own if key in ('--mass', '--diagonal') else repr(own)}" for key, own in pairs]
+    texts = [f"{key[2:]} = {value if key in ('--mass', '--diagonal') else repr(value)}" for key, value in pairs]
     (tmp_path / "parts.toml").write_text("\n".join(['name = "short"', *texts]))
-    status, _, err = call(
-        monkeypatch, capsys, "vehicle", "new", "--parts", "parts.toml", "--mass", "0.7", "--no-picture"
-    )
+    status, _, err = call(monkeypatch, capsys, "vehicle", "new", "--parts", "parts.toml", "--mass", "0.7", "--no-plot")
     assert (status, err) == (0, "")
     assert samara.vehicle("short.toml").mass == 0.7
 
 
 def test_rotors_by_coordinates(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    places = ("0.08,-0.08,0,ccw", "-0.08,0.08,0,ccw", "0.08,0.08,0,cw", "-0.08,-0.08,0,cw")
-    rotors = [word for place in places for word in ("--rotor", place)]
+    coordinates = ("0.08,-0.08,0,ccw", "-0.08,0.08,0,ccw", "0.08,0.08,0,cw", "-0.08,-0.08,0,cw")
+    rotors = [word for coordinate in coordinates for word in ("--rotor", coordinate)]
     parts = RACER[:2] + RACER[4:]
-    status, _, err = call(monkeypatch, capsys, "vehicle", "new", "own", *parts, *rotors, "--no-picture")
+    status, _, err = call(monkeypatch, capsys, "vehicle", "new", "own", *parts, *rotors, "--no-plot")
     assert (status, err) == (0, "")
     assert [rotor.spin for rotor in samara.vehicle("own.toml").rotors] == [1, 1, -1, -1]
-    status, _, err = call(monkeypatch, capsys, "vehicle", "new", "own", *parts, "--rotor", "a,b,0,up", "--no-picture")
+    status, _, err = call(monkeypatch, capsys, "vehicle", "new", "own", *parts, "--rotor", "a,b,0,up", "--no-plot")
     assert status == 2 and "rotors" in err
 
 
 def test_questions_in_a_terminal(monkeypatch, capsys, tmp_path):
-    """What is lacking is asked for, and nothing else"""
+    """Missing parts are prompted for, and nothing else."""
     monkeypatch.chdir(tmp_path)
     answers = {"Mass": 0.65, "Propellers": "5.1x4.3x3", "Battery": "6S1300"}
-    asked = []
+    prompts = []
 
     def prompt(text, type):
-        asked.append(text.split(",")[0])
-        return answers[asked[-1]]
+        prompts.append(text.split(",")[0])
+        return answers[prompts[-1]]
 
     monkeypatch.setattr("typer.prompt", prompt)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     status, _, err = call(
-        monkeypatch, capsys, "vehicle", "new", "asked", "--diagonal", "0.22", "--motors", "2207 1950KV", "--no-picture"
+        monkeypatch, capsys, "vehicle", "new", "asked", "--diagonal", "0.22", "--motors", "2207 1950KV", "--no-plot"
     )
     assert (status, err) == (0, "")
-    assert asked == list(answers)
+    assert prompts == list(answers)
     assert samara.vehicle("asked.toml").mass == 0.65
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "sentence"),
     [
         (("--mass", "-1"), "mass = -1.0: expected a number from 0.01 to 25 kg"),
         (("--mass", "nan"), "mass = nan: expected a number from 0.01 to 25 kg"),
@@ -109,11 +115,11 @@ def test_questions_in_a_terminal(monkeypatch, capsys, tmp_path):
         (("-o", "racer.txt"), "expected .toml"),
     ],
 )
-def test_what_cannot_be_is_one_sentence_and_no_file(changes, said, monkeypatch, capsys, tmp_path):
+def test_what_cannot_be_is_one_sentence_and_no_file(changes, sentence, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     status, _, err = call(monkeypatch, capsys, "vehicle", "new", "racer", *RACER, *changes)
     assert status == 2
-    assert said in err and err.count("\n") == 1
+    assert sentence in err and err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 

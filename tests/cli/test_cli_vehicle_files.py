@@ -1,4 +1,4 @@
-"""`samara vehicle import` and `export`: a file goes in and comes out; what is refused leaves nothing behind."""
+"""`samara vehicle import` and `export`: a file is imported and exported again; refused input leaves no file behind."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from support.command import call
 
 import samara
-from samara.vehicles.exchange.imported_vehicle import built
+from samara.vehicles.exchange.imported_vehicle import build_imported
 from samara.vehicles.exchange.sdf import read_sdf
 
 MARTIN = str(Path(__file__).parents[1] / "vehicles" / "martin.xml")
@@ -19,15 +19,15 @@ def test_a_model_of_gazebo_becomes_a_vehicle_and_a_model_again(monkeypatch, caps
     assert (status, err) == (0, "")
     assert out.splitlines() == ["heron/model.sdf: Gazebo SDF, heron: 2.044 kg, 4 rotors", "vehicle heron.toml"]
     vehicle = samara.vehicle(tmp_path / "heron.toml")
-    assert vehicle == built(read_sdf(HERON))
+    assert vehicle == build_imported(read_sdf(HERON))
     status, out, err = call(monkeypatch, capsys, "vehicle", "export", "heron.toml", "--sdf")
     assert (status, out.splitlines()) == (0, ["heron/model.sdf", "heron/model.config"])
     status, _, _ = call(
         monkeypatch, capsys, "vehicle", "import", "heron/model.sdf", "-o", "again.toml", "--name", "again"
     )
-    again = samara.vehicle(tmp_path / "again.toml")
-    assert status == 0 and again.name == "again"
-    assert list(again.inertia_B) == pytest.approx(list(vehicle.inertia_B), rel=1e-12, abs=1e-16)
+    reimported = samara.vehicle(tmp_path / "again.toml")
+    assert status == 0 and reimported.name == "again"
+    assert list(reimported.inertia_B) == pytest.approx(list(vehicle.inertia_B), rel=1e-12, abs=1e-16)
 
 
 def test_what_is_left_out_is_said(monkeypatch, capsys, tmp_path):
@@ -36,15 +36,15 @@ def test_what_is_left_out_is_said(monkeypatch, capsys, tmp_path):
 
 
 def test_what_a_file_lacks_is_estimated_from_parts(monkeypatch, capsys, tmp_path):
-    """A model of MuJoCo knows thrust and no speed; propellers, motors and a battery tell the rest, with their spreads"""
+    """A MuJoCo model has thrust but no rotor speed; the parts supply the missing parameters, with their spreads."""
     pytest.importorskip("mujoco")
     martin, out = HERON.parents[2] / "martin.xml", tmp_path / "martin.toml"
     words = ("--motors", "2806 1300KV", "--props", "8x4.5", "--battery", "4S3000", "-o", str(out))
-    status, said, err = call(monkeypatch, capsys, "vehicle", "import", str(martin), *words)
-    assert (status, err) == (0, "") and "not in the file: rotors.k_thrust" in said
+    status, output, err = call(monkeypatch, capsys, "vehicle", "import", str(martin), *words)
+    assert (status, err) == (0, "") and "not in the file: rotors.k_thrust" in output
     vehicle = samara.vehicle(out)
     assert vehicle.mass == pytest.approx(1.0) and vehicle.has("battery") and vehicle.has("drag")
-    sources, spreads = dict(vehicle.structure.sources), dict(vehicle.structure.spreads)
+    sources, spreads = dict(vehicle.structure.sources), dict(vehicle.structure.relative_uncertainties)
     assert sources["body.mass"].startswith("martin.xml: body martin") and "body.mass" not in spreads
     assert sources["rotor.k_thrust"].startswith("not in the file; ") and spreads["rotor.k_thrust"] > 0.05
 
@@ -52,10 +52,10 @@ def test_what_a_file_lacks_is_estimated_from_parts(monkeypatch, capsys, tmp_path
 @pytest.mark.parametrize(
     "words, sentence",
     [
-        (("import", MARTIN), "expected --like another vehicle, or --motors, --props and --battery"),
-        (("import", MARTIN, "--like", "iris", "--props", "8x4.5"), "--like and parts are both given"),
+        (("import", MARTIN), "expected --defaults-from VEHICLE, or --motors, --props and --battery"),
+        (("import", MARTIN, "--defaults-from", "iris", "--props", "8x4.5"), "--defaults-from and parts are both given"),
         (("import", MARTIN, "--props", "8x4.5"), "an estimate from parts needs --motors, --battery"),
-        (("import", MARTIN, "--like", "hexarotor_x"), "has 4 rotors, and hexarotor_x"),
+        (("import", MARTIN, "--defaults-from", "hexarotor_x"), "has 4 rotors, and hexarotor_x"),
         (("import", "{}/bad.sdf"), "bad.sdf: is not XML"),
         (("import", "{}/none.sdf"), "No such file"),
         (("export", "iris"), "no format; expected --sdf"),

@@ -1,4 +1,4 @@
-"""What the command line prints: units in their brackets, names as they are, and nothing that steers the terminal."""
+"""Output of the command line: units in their brackets, names verbatim, and no control sequences for the terminal."""
 
 import re
 
@@ -8,12 +8,12 @@ from support.command import call
 
 import samara
 from samara import cli
-from samara.cli.console import console, verdict
+from samara.cli.console import check_mark, console
 from samara.cli.identify import score_table
 from samara.compare.controllers import HEADINGS
-from samara.core.sanitise import printable
+from samara.core.sanitise import escape_control_characters
 from samara.identify.prediction_error_fit import QUANTITIES, UNITS
-from samara.identify.scores import HORIZONS, Score
+from samara.identify.scores import HORIZONS, PredictionScore
 from samara.scenario.file import ScenarioError, load_scenario
 
 RED = "\x1b[31m"
@@ -21,40 +21,51 @@ HOSTILE = f"[/red] [m/s] {RED}\x07 \x9b2J \u202e"
 
 
 def all_commands():
-    """Every command with the words that call it: (["export", "c"], its object)"""
-    found = [([], cli.command_line())]
-    for words, command in found:
-        found += [([*words, name], own) for name, own in getattr(command, "commands", {}).items()]
-    return found
+    """Every command with the words that call it: (["export", "c"], the command)."""
+    commands = [([], cli.command_line())]
+    for words, command in commands:
+        commands += [([*words, name], subcommand) for name, subcommand in getattr(command, "commands", {}).items()]
+    return commands
 
 
 def units(text):
-    """Units in brackets, such as [m/s] and [1/s²]"""
+    """Units in brackets, such as [m/s] and [1/s²]."""
     return re.findall(r"\[[\w°/]+\]", text)
 
 
 @pytest.mark.parametrize("words", [words for words, _ in all_commands()], ids=" ".join)
 def test_every_help_says_its_units_and_comes_by_two_names(words, monkeypatch, capsys):
-    """What stands in brackets in the source is on the screen, word for word."""
+    """Text in brackets in the source appears on the screen literally."""
     status, out, err = call(monkeypatch, capsys, *words, "--help", columns=300)
     assert (status, err) == (0, "")
     assert call(monkeypatch, capsys, *words, "-h", columns=300) == (0, out, "")
-    command = {" ".join(known): own for known, own in all_commands()}[" ".join(words)]
-    written = [each.help.replace("\\[", "[") for each in (command, *command.params) if getattr(each, "help", None)]
-    for unit in units(" ".join(written)):
-        assert out.count(unit) == " ".join(written).count(unit)
+    command = {" ".join(command_words): command_object for command_words, command_object in all_commands()}[
+        " ".join(words)
+    ]
+    help_texts = [
+        described.help.replace("\\[", "[")
+        for described in (command, *command.params)
+        if getattr(described, "help", None)
+    ]
+    for unit in units(" ".join(help_texts)):
+        assert out.count(unit) == " ".join(help_texts).count(unit)
 
 
 def test_the_helps_do_have_units():
-    """The test above compares two things that are both there."""
-    escaped = [each.help for _, own in all_commands() for each in own.params if getattr(each, "help", None)]
+    """The test above is not vacuous."""
+    escaped = [
+        parameter.help
+        for _, command in all_commands()
+        for parameter in command.params
+        if getattr(parameter, "help", None)
+    ]
     assert sum("\\[m/s]" in text for text in escaped) >= 3
     assert any("\\[deg/s]" in text for text in escaped)
 
 
 def test_compare_has_the_units_of_its_columns(monkeypatch, capsys, tmp_path):
     _, out, _ = call(
-        monkeypatch, capsys, "compare", "--trajectory", "circle", "--controllers", "geometric", "--out",
+        monkeypatch, capsys, "compare", "--trajectory", "circle", "--controller", "geometric", "--out",
         str(tmp_path / "a[b]"),
     )  # fmt: skip
     for heading in HEADINGS:
@@ -65,7 +76,7 @@ def test_compare_has_the_units_of_its_columns(monkeypatch, capsys, tmp_path):
 
 def test_validate_has_the_units_of_its_columns(capsys):
     rms = {"model[0]": {quantity: np.full(1000, 2.0) for quantity in QUANTITIES}}
-    console().print(score_table(Score("all", 3, rms)))
+    console().print(score_table(PredictionScore("all", 3, rms)))
     out = capsys.readouterr().out
     assert len(UNITS) >= 3 and len(HORIZONS) >= 1
     for unit in UNITS:
@@ -74,9 +85,9 @@ def test_validate_has_the_units_of_its_columns(capsys):
 
 
 def test_what_would_steer_the_terminal_is_shown():
-    assert printable(RED) == r"\x1b[31m"
-    assert printable("\u202e\udc80\x9b\x00") == r"\u202e\udc80\x9b\x00"
-    assert printable("5 µm ✓ Größe 無人機\n\tтест") == "5 µm ✓ Größe 無人機\n\tтест"
+    assert escape_control_characters(RED) == r"\x1b[31m"
+    assert escape_control_characters("\u202e\udc80\x9b\x00") == r"\u202e\udc80\x9b\x00"
+    assert escape_control_characters("5 µm ✓ Größe 無人機\n\tтест") == "5 µm ✓ Größe 無人機\n\tтест"
 
 
 def test_every_way_to_print_keeps_brackets_and_no_control_character(monkeypatch, capsys):
@@ -87,15 +98,15 @@ def test_every_way_to_print_keeps_brackets_and_no_control_character(monkeypatch,
     table.add_row(HOSTILE)
     monkeypatch.setenv("COLUMNS", "200")
     screen = console()
-    for each in (HOSTILE, table, verdict(False, HOSTILE)):
-        screen.print(each)
+    for content in (HOSTILE, table, check_mark(False, HOSTILE)):
+        screen.print(content)
     out = capsys.readouterr().out
     assert out.count("[/red] [m/s]") == 6
     assert not set(out) & set("\x1b\x07\x9b\u202e")
 
 
 def test_hostile_names_in_files_and_folders_are_words(monkeypatch, capsys, tmp_path):
-    """A vehicle, an event and a folder with markup and escapes in their names: flown, listed, replayed, and never sent raw."""
+    """A vehicle, an event and a folder with markup and escapes in their names: flown, listed, replayed, and printed escaped."""
     monkeypatch.chdir(tmp_path)
     samara.save_vehicle(samara.vehicle("hexarotor_x"), "craft.toml")
     name = 'name = "[/red] \\u001b[31m"'
@@ -145,22 +156,24 @@ def test_a_file_without_a_name_is_called_after_itself(tmp_path):
     assert load_scenario(path).name == "my_1st_flight"
 
 
-def wind_of(name, **settings):
-    blowing = load_scenario(name, settings).wind
-    return blowing.sample(0.0, 0.02, (0.0, 0.0, 0.0), blowing.initial())[0]
+def scenario_wind(name, **settings):
+    wind = load_scenario(name, settings).wind
+    return wind.sample(0.0, 0.02, (0.0, 0.0, 0.0), wind.initial())[0]
 
 
 def test_a_wind_that_says_only_its_speed_is_steady_and_from_the_west():
     """`--set wind.speed=6` where there is none: 6 m/s towards +x, which is east."""
-    assert wind_of("figure8", **{"wind.speed": 6}) == pytest.approx((6.0, 0.0, 0.0), abs=1e-12)
-    assert wind_of("figure8", **{"wind.speed": 6, "wind.from_deg": 0}) == pytest.approx((0.0, -6.0, 0.0), abs=1e-12)
-    assert wind_of("figure8", **{"wind.speed": 0}) == (0.0, 0.0, 0.0)
+    assert scenario_wind("figure8", **{"wind.speed": 6}) == pytest.approx((6.0, 0.0, 0.0), abs=1e-12)
+    assert scenario_wind("figure8", **{"wind.speed": 6, "wind.from_deg": 0}) == pytest.approx(
+        (0.0, -6.0, 0.0), abs=1e-12
+    )
+    assert scenario_wind("figure8", **{"wind.speed": 0}) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"wind.kind": "step", "wind.speed": 6}, r"wind\[0\]\.at is missing"),
+        ({"wind.model": "step", "wind.speed": 6}, r"wind\[0\]\.at is missing"),
         ({"wind.from_deg": 90}, r"wind\[0\]\.speed is missing"),
         ({"wind.speed": -1}, r"wind\[0\]\.speed = -1\.0: expected a number that is not negative"),
         ({"wind.speeed": 6}, r"wind\[0\]\.speeed = 6: expected only the keys .*speed.* here"),
@@ -172,7 +185,7 @@ def test_a_wind_that_lacks_a_key_says_which(settings, sentence):
 
 
 def test_wind_on_the_command_line_is_steady_from_the_scenarios_direction(monkeypatch, capsys, tmp_path):
-    """`wind` blows from the west in gusts; with --wind 3 it is 3 m/s from there, at every instant, and the report tells."""
+    """`wind` has gusts from the west; with --wind 3 the wind is constantly 3 m/s from there, and the report shows it."""
     status, _, err = call(
         monkeypatch, capsys, "fly", "wind", "--wind", "3", "--set", "duration=0.5", "--set", "expect={}", "--out",
         str(tmp_path),
@@ -191,5 +204,5 @@ def test_wind_from_elsewhere_stays_from_there(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('duration = 1\nwind = { speed = 2, from_deg = 180 }\n[[drones]]\nvehicle = "crazyflie"\n')
     assert steady_wind(path, 5.0)["wind"]["from_deg"] == 180
-    assert wind_of(path, **steady_wind(path, 5.0)) == pytest.approx((0.0, 5.0, 0.0), abs=1e-12)
+    assert scenario_wind(path, **steady_wind(path, 5.0)) == pytest.approx((0.0, 5.0, 0.0), abs=1e-12)
     assert steady_wind("hover", 5.0)["wind"]["from_deg"] == 270.0

@@ -5,19 +5,19 @@ import pytest
 from compiler.test_tangent import BARE, GROUPS, VEHICLES
 
 import samara
-from samara.compiler.derivatives.forward import Group, tangent_of
-from samara.compiler.derivatives.reverse import adjoint_of
+from samara.compiler.derivatives.forward import InputGroup, tangent_program
+from samara.compiler.derivatives.reverse import adjoint_program
 from samara.compiler.llvm.scan import compile_program
-from samara.compiler.trace.program import program_of
+from samara.compiler.trace.program import trace_program
 from samara.core import ops
 from samara.core.tree import flatten
-from samara.physics.multirotor import derivative, environment_of
+from samara.physics.multirotor import complete_environment, derivative
 
 
 def evaluate_gradient(function, *numbers):
     """Return the slopes of a function of scalars by each of them, through its program."""
     size = len(numbers)
-    program = adjoint_of(program_of(lambda x: ((function(*x),),), numbers), [size], [0])
+    program = adjoint_program(trace_program(lambda x: ((function(*x),),), numbers), [size], [0])
     return compile_program(program, [size, 1])([*numbers, 1.0])
 
 
@@ -42,8 +42,8 @@ def test_at_a_kink_the_slope_is_that_of_the_branch_taken():
 
 def test_groups_that_are_not_requested_have_no_cotangents():
     """x̄ = ȳ₁ y + ȳ₂ of (x y, x), without ȳ₁ x for y"""
-    traced = program_of(lambda x, y: ((x[0] * y[0], x[0]),), (0.0,), (0.0,))
-    program = adjoint_of(traced, [1, 1], [0])
+    traced = trace_program(lambda x, y: ((x[0] * y[0], x[0]),), (0.0,), (0.0,))
+    program = adjoint_program(traced, [1, 1], [0])
     assert compile_program(program, [1, 1, 2])([3.0, 5.0, 2.0, 7.0]).tolist() == [2.0 * 5.0 + 7.0]
 
 
@@ -53,15 +53,15 @@ def test_it_is_the_transpose_of_the_tangent_through_every_effect(group):
     vehicle = VEHICLES.get(group, BARE)
     for name, numbers in GROUPS[group].items():
         vehicle = samara.switch_on(vehicle, name, **numbers)
-    environment = environment_of(vehicle)
+    environment = complete_environment(vehicle)
     state, command = samara.hover(vehicle, (0.0, 0.0, 1.0))
     rng = np.random.default_rng(3)
     at = np.array(flatten((state, command)))
     at = at + 0.05 * np.maximum(np.abs(at), 0.1) * rng.normal(size=len(at))
-    traced = program_of(lambda x: (derivative(*x, vehicle, environment),), (state, command))
+    traced = trace_program(lambda x: (derivative(*x, vehicle, environment),), (state, command))
     inputs, outputs = len(at), len(traced.outputs[0])
-    moved = compile_program(tangent_of(traced, [Group(inputs, tuple(range(inputs)))]), [2 * inputs])
-    back = compile_program(adjoint_of(traced, [inputs], [0]), [inputs, outputs])
+    moved = compile_program(tangent_program(traced, [InputGroup(inputs, tuple(range(inputs)))]), [2 * inputs])
+    back = compile_program(adjoint_program(traced, [inputs], [0]), [inputs, outputs])
     for _ in range(3):
         d_in, bar_out = rng.normal(size=inputs), rng.normal(size=outputs)
         d_out = np.array(moved([*at, *d_in]))[outputs:]

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import casadi
 import numpy as np
 import pytest
-from support.c_compiler import COMPILERS_OWN, ELEMENTARY, STRICT, compiler, run
+from support.c_compiler import COMPILER_SYMBOLS, ELEMENTARY_FUNCTIONS, STRICT, compiler, run
 from support.command import call
-from support.repository import do_without
-from support.sampling import case_of
+from support.repository import skip_or_fail
+from support.sampling import build_case
+from support.traced_flights import fly, make_rotor
 from support.tricopter import tricopter
-from support.worlds import fly, make_rotor
 
 import samara
 from samara.compiler.trace.program import Instruction, Program
@@ -32,7 +32,7 @@ from samara.core.tree import flatten, leaf_names, unflatten
 from samara.export.c import c_sources, write_c
 from samara.export.c_syntax import array, c_lines
 from samara.physics.effect import Effect, Wrench
-from samara.physics.multirotor import at_rest, derivative, with_angles
+from samara.physics.multirotor import derivative, replace_tilt_angles, state_at_rest
 from samara.physics.rotors.actuator import ActuatorState, SecondOrder
 from samara.physics.types import CALM, State, Vehicle
 from samara.vehicles.build import Provenance
@@ -70,12 +70,12 @@ class Exported(NamedTuple):
         return np.hstack([A, B])
 
     def hover(self):
-        x, u = np.empty(len(flatten(at_rest(self.vehicle)))), np.empty(self.vehicle.command_size)
+        x, u = np.empty(len(flatten(state_at_rest(self.vehicle)))), np.empty(self.vehicle.command_size)
         self.call("hover", x, u)
         return x, u
 
 
-def exported(vehicle: Vehicle, folder: Path, *options: str) -> Exported:
+def compile_export(vehicle: Vehicle, folder: Path, *options: str) -> Exported:
     cc = compiler()
     header, source = write_c(vehicle, folder)
     compiled, library = source.with_suffix(".o"), source.with_suffix(".so")
@@ -100,7 +100,7 @@ def representative_vehicles() -> list[Any]:
 @pytest.fixture(scope="module")
 def export(tmp_path_factory) -> Callable[[str], Exported]:
     """Compile a shipped vehicle, once."""
-    return cache(lambda name: exported(samara.vehicle(name), tmp_path_factory.mktemp(name)))
+    return cache(lambda name: compile_export(samara.vehicle(name), tmp_path_factory.mktemp(name)))
 
 
 @pytest.fixture(params=representative_vehicles())
@@ -113,11 +113,11 @@ def iris(export) -> Exported:
     return export("iris")
 
 
-def places(vehicle: Vehicle) -> list[tuple[State, tuple, Any]]:
+def sample_points(vehicle: Vehicle) -> list[tuple[State, tuple, Any]]:
     """States, commands and environments: random ones near the ground, at rest, and at the ends of all ranges. Motors are
     healthy, the wind is the same at all hubs and there are no external wrenches: the C code supports no others."""
-    points = case_of(derivative, vehicle.name).points
-    plain = {"hub_wind_W": (), "pushes": (), "motor_power": ()}
+    points = build_case(derivative, vehicle.name).points
+    plain = {"hub_wind_W": (), "external_wrenches": (), "motor_effectiveness": ()}
     return [(state, command, environment._replace(**plain)) for state, command, _, environment in points]
 
 
@@ -132,7 +132,7 @@ def excess(a: np.ndarray, b: np.ndarray) -> float:
 
 def casadi_jacobian(vehicle: Vehicle) -> casadi.Function:
     """CasADi's Jacobian of the whole traced step, all four stages unrolled."""
-    templates = (at_rest(vehicle), (0.0,) * vehicle.command_size, CALM, (0.0,))
+    templates = (state_at_rest(vehicle), (0.0,) * vehicle.command_size, CALM, (0.0,))
     symbols = [casadi.SX.sym(name, len(flatten(tree))) for name, tree in zip("xueh", templates, strict=True)]
     state, command, environment, (dt,) = (
         unflatten(tree, iter(casadi.vertsplit(symbol))) for tree, symbol in zip(templates, symbols, strict=True)
@@ -147,23 +147,23 @@ def casadi_jacobian(vehicle: Vehicle) -> casadi.Function:
 
 def test_rates_are_those_of_python(shipped):
     """ẋ at any point, relative above one."""
-    for state, command, environment in places(shipped.vehicle):
+    for state, command, environment in sample_points(shipped.vehicle):
         expected = np.array(flatten(samara.derivative(state, command, shipped.vehicle, environment)))
         assert excess(shipped.derivative(*arrays(state, command, environment)), expected) <= 1e-13
 
 
 def test_a_step_is_that_of_python(shipped):
     """x(t + dt) from any point, relative above one."""
-    for state, command, environment in places(shipped.vehicle):
+    for state, command, environment in sample_points(shipped.vehicle):
         expected = np.array(flatten(samara.step(state, command, shipped.vehicle, DT, environment=environment)))
         assert excess(shipped.step(*arrays(state, command, environment), DT), expected) <= 1e-14
 
 
 def test_a_servo_tilts_its_rotor_in_c_too(tmp_path):
     """Rates and a step of a tricopter while its tail servo moves."""
-    tricopter_c = exported(tricopter(), tmp_path)
+    tricopter_c = compile_export(tricopter(), tmp_path)
     state, command = samara.hover(tricopter_c.vehicle)
-    state = with_angles(state, (0.2,), tricopter_c.vehicle)._replace(omega_B=samara.Vec3(0.5, -0.3, 0.2))
+    state = replace_tilt_angles(state, (0.2,), tricopter_c.vehicle)._replace(omega_B=samara.Vec3(0.5, -0.3, 0.2))
     servo_command = (*command[:3], -0.7)
     rates = np.array(flatten(samara.derivative(state, servo_command, tricopter_c.vehicle)))
     assert excess(tricopter_c.derivative(*arrays(state, servo_command, CALM)), rates) <= 1e-13
@@ -174,7 +174,7 @@ def test_a_servo_tilts_its_rotor_in_c_too(tmp_path):
 def test_the_linearization_is_casadis_jacobian_of_the_whole_step(shipped):
     """Sensitivities carried through the stages by products, against one unrolled expression."""
     reference = casadi_jacobian(shipped.vehicle)
-    for state, command, environment in places(shipped.vehicle):
+    for state, command, environment in sample_points(shipped.vehicle):
         x, u, e = arrays(state, command, environment)
         expected = np.array(reference(x, u, e, DT))
         assert np.isfinite(expected).all()
@@ -222,7 +222,7 @@ def test_the_linearization_is_the_limit_of_differences(shipped):
 
 def test_the_linearization_keeps_the_quaternion_on_the_sphere(shipped):
     """|q'| = 1 for every input, so q' · ∂q' = 0: the normalisation at the end of the step is in the Jacobian."""
-    for state, command, environment in places(shipped.vehicle):
+    for state, command, environment in sample_points(shipped.vehicle):
         x, u, e = arrays(state, command, environment)
         q = shipped.step(x, u, e, DT)[6:10]
         slopes = shipped.linearize(x, u, e, DT)[6:10]
@@ -241,8 +241,8 @@ def test_an_optimizing_compiler_changes_nothing(tmp_path):
     """-O2 may exploit undefined behaviour; the code has none."""
     vehicle = samara.vehicle("iris_documented")
     (tmp_path / "fast").mkdir()
-    plain, fast = exported(vehicle, tmp_path, "-O0"), exported(vehicle, tmp_path / "fast", "-O2")
-    for state, command, environment in places(vehicle):
+    plain, fast = compile_export(vehicle, tmp_path, "-O0"), compile_export(vehicle, tmp_path / "fast", "-O2")
+    for state, command, environment in sample_points(vehicle):
         x, u, e = arrays(state, command, environment)
         assert excess(fast.step(x, u, e, DT), plain.step(x, u, e, DT)) <= 1e-14
         assert excess(fast.linearize(x, u, e, DT), plain.linearize(x, u, e, DT)) <= 1e-12
@@ -305,14 +305,16 @@ CORNERS = ((0.2, -0.2, 0.0), (-0.2, 0.2, 0.0), (0.2, 0.2, 0.0), (-0.2, -0.2, 0.0
 
 def test_every_operation_and_any_names(tmp_path):
     """Rates and Jacobian with every operation and with hostile names and texts."""
-    odd = exported(odd_vehicle(), tmp_path)
+    odd = compile_export(odd_vehicle(), tmp_path)
     assert odd.header.name == "samara_9_nusual_error.h"
-    assert all(f"{function}(" in odd.source.read_text() for function in ELEMENTARY)
+    assert all(f"{function}(" in odd.source.read_text() for function in ELEMENTARY_FUNCTIONS)
     reference = casadi_jacobian(odd.vehicle)
     rng = np.random.default_rng(3)
-    (rest_state,) = arrays(at_rest(odd.vehicle))
+    (rest_state,) = arrays(state_at_rest(odd.vehicle))
     for _ in range(20):
-        state = unflatten(at_rest(odd.vehicle), iter((rest_state + rng.uniform(-0.5, 0.5, len(rest_state))).tolist()))
+        state = unflatten(
+            state_at_rest(odd.vehicle), iter((rest_state + rng.uniform(-0.5, 0.5, len(rest_state))).tolist())
+        )
         command = tuple(rng.uniform(0.0, 2.0, 4).tolist())
         x, u, e = arrays(state, command, CALM)
         expected = np.array(flatten(samara.derivative(state, command, odd.vehicle)))
@@ -323,8 +325,8 @@ def test_every_operation_and_any_names(tmp_path):
 def test_a_square_computes_its_operand_once():
     """(a + b)² as t t with t = a + b; a² of a plain number needs no temporary."""
     steps = (
-        Instruction("input", place=(0, 0)),
-        Instruction("input", place=(0, 1)),
+        Instruction("input", location=(0, 0)),
+        Instruction("input", location=(0, 1)),
         Instruction("square", (0,)),
         Instruction("add", (0, 1)),
         Instruction("square", (3,)),
@@ -348,7 +350,7 @@ def test_a_vehicle_that_cannot_hover_is_exported_without_it(tmp_path):
     ahead = tuple(rotor._replace(r_B=rotor.r_B + Vec3(0.5, 0.0, 0.0)) for rotor in iris.rotors)
     sources = c_sources(iris.replace(rotors=ahead).without_effect("contact"))
     assert "_hover(" not in sources.header + sources.source
-    assert "cannot hold still" in sources.header
+    assert "cannot hover level" in sources.header
     assert "samara_iris_step(" in sources.header
 
 
@@ -358,7 +360,9 @@ def test_a_vehicle_that_cannot_hover_is_exported_without_it(tmp_path):
 def named_members(vehicle: Vehicle) -> list[str]:
     """'effects[5][0].x' by the effect's name: 'contact[0].x'"""
     effects = [effect.name for effect in vehicle.structure.effects]
-    return [re.sub(r"^effects\[(\d+)\]", lambda m: effects[int(m[1])], name) for name in leaf_names(at_rest(vehicle))]
+    return [
+        re.sub(r"^effects\[(\d+)\]", lambda m: effects[int(m[1])], name) for name in leaf_names(state_at_rest(vehicle))
+    ]
 
 
 def test_the_struct_is_laid_out_like_the_python_state(iris, tmp_path):
@@ -435,10 +439,10 @@ def test_code_allocates_nothing_and_has_no_mutable_data(shipped):
     """The object file imports elementary functions only, and has no mutable data."""
     nm = shutil.which("nm")
     if nm is None:
-        do_without("there is no `nm` to list symbols with")
+        skip_or_fail("there is no `nm` to list symbols with")
     symbols = [line.split()[-2:] for line in run(nm, shipped.object).splitlines()]
     imported = {name for kind, name in symbols if kind == "U"}
-    assert imported <= ELEMENTARY | COMPILERS_OWN
+    assert imported <= ELEMENTARY_FUNCTIONS | COMPILER_SYMBOLS
     assert "sqrt" in imported  # of the quaternion's length: the list is not empty
     assert {kind for kind, _ in symbols} <= {"U", "T", "t", "R", "r"}
     public = {name for kind, name in symbols if kind == "T"}
@@ -500,7 +504,7 @@ def test_constants_are_read_back_as_they_were(iris):
 def test_the_command_writes_its_files_and_prints_their_paths(monkeypatch, capsys, tmp_path):
     """The same files as from Python, and the same each time."""
     folder = tmp_path / "new" / "out"
-    status, out, err = call(monkeypatch, capsys, "export", "c", "--vehicle", "rigid_body_quadrotor", "-o", str(folder))
+    status, out, err = call(monkeypatch, capsys, "export", "c", "rigid_body_quadrotor", "-o", str(folder))
     assert (status, err) == (0, "")
     sources = c_sources(samara.vehicle("rigid_body_quadrotor"))
     assert sources.name == "samara_rigid_body_quadrotor"
@@ -536,32 +540,28 @@ def test_samara_export_rigid_body_as_javascript(monkeypatch, capsys, tmp_path):
         "package.json",
     }
     status, _, err = call(monkeypatch, capsys, "export", "rigid-body", "--motor-lag", "0", "-o", str(tmp_path))
-    assert status == 2 and "motor.rise = 0.0 s: expected a positive number" in err
+    assert status == 2 and "motor.time_constant_up = 0.0 s: expected a positive number" in err
 
 
 def test_a_user_file_is_exported_under_its_name(monkeypatch, capsys, tmp_path):
     samara.save_vehicle(samara.vehicle("rigid_body_quadrotor", mass=0.9), tmp_path / "mine.toml")
     text = (tmp_path / "mine.toml").read_text().replace('name = "rigid_body_quadrotor"', 'name = "My Body"')
     (tmp_path / "mine.toml").write_text(text)
-    status, _, err = call(
-        monkeypatch, capsys, "export", "c", "--vehicle", str(tmp_path / "mine.toml"), "-o", str(tmp_path)
-    )
+    status, _, err = call(monkeypatch, capsys, "export", "c", str(tmp_path / "mine.toml"), "-o", str(tmp_path))
     assert (status, err) == (0, "")
     assert "0.9 kg" in (tmp_path / "samara_my_body.h").read_text()
 
 
 def test_bad_input_is_one_sentence_and_leaves_nothing(monkeypatch, capsys, tmp_path):
     """An unknown vehicle, and a folder that is a file."""
-    status, out, err = call(monkeypatch, capsys, "export", "c", "--vehicle", "irish", "-o", str(tmp_path / "out"))
+    status, out, err = call(monkeypatch, capsys, "export", "c", "irish", "-o", str(tmp_path / "out"))
     assert (status, out) == (2, "")
     assert err.startswith("samara: no vehicle 'irish'; expected a .toml file or one of crazyflie, ")
     assert err.count("\n") == 1
     taken = tmp_path / "taken"
     taken.write_text("mine")
     for folder in (taken, taken / "below"):
-        status, out, err = call(
-            monkeypatch, capsys, "export", "c", "--vehicle", "crazyflie_documented", "-o", str(folder)
-        )
+        status, out, err = call(monkeypatch, capsys, "export", "c", "crazyflie_documented", "-o", str(folder))
         assert (status, out) == (2, "")
         assert err.startswith(f"samara: {folder}: cannot be written to (")
         assert err.count("\n") == 1

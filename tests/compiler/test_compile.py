@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.shipped import shipped
+from support.vehicle_parameters import shipped_vehicle_parameters
 
 import samara
 from samara.compiler.scan import scan
@@ -16,7 +16,7 @@ BENCH = samara.vehicle("crazyflie_documented").without_effect("contact", "dampin
 FULL = samara.vehicle("iris_documented")
 
 
-def scattered(vehicle, n: int, seed: int = 0) -> State:
+def random_states(vehicle, n: int, seed: int = 0) -> State:
     """Return n drones near hover: tumbling, moving, at other heights and rotor speeds."""
     rng = np.random.default_rng(seed)
     trim, _ = samara.hover(vehicle)
@@ -34,15 +34,15 @@ def drone(state: State, k: int) -> State:
     return unflatten(state, iter(float(leaf[k]) for leaf in flatten(state)))
 
 
-def stacked(state: State) -> np.ndarray:
+def stack_leaves(state: State) -> np.ndarray:
     return np.array([np.atleast_1d(leaf) for leaf in flatten(state)])
 
 
-def relative(a: np.ndarray, b: np.ndarray) -> float:
+def relative_error(a: np.ndarray, b: np.ndarray) -> float:
     return float((np.abs(a - b) / np.maximum(1.0, np.abs(a))).max())
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_vehicle_parameters())
 def test_llvm_steps_every_vehicle_as_python_does(name):
     vehicle = samara.vehicle(name)
     state, command = samara.hover(vehicle)
@@ -51,14 +51,14 @@ def test_llvm_steps_every_vehicle_as_python_does(name):
     for _ in range(5):
         expected = samara.step(expected, command, vehicle, 1e-3)
     result = samara.compile(vehicle, backend="llvm").step(state, command, 1e-3, steps=5)
-    assert relative(stacked(expected), stacked(result)) <= 1e-12
+    assert relative_error(stack_leaves(expected), stack_leaves(result)) <= 1e-12
 
 
 @pytest.mark.parametrize("n", [1, 7, 4096])
 def test_a_batch_is_its_drones_bit_for_bit(n):
     """Strict IEEE: alone, in a full tile or in the remainder, a drone's values have the same bits."""
     sim = samara.compile(BENCH, backend="llvm")
-    batch = scattered(BENCH, n)
+    batch = random_states(BENCH, n)
     command = tuple(np.random.default_rng(1).uniform(0.3, 0.8, size=(4, n)))
     batch_result = sim.step(batch, command, 1e-3, steps=3)
     for k in {0, n // 2, n - 1}:
@@ -68,7 +68,7 @@ def test_a_batch_is_its_drones_bit_for_bit(n):
 
 def test_the_order_of_the_drones_makes_no_difference():
     sim = samara.compile(BENCH, backend="llvm")
-    batch, order = scattered(BENCH, 37), np.random.default_rng(2).permutation(37)
+    batch, order = random_states(BENCH, 37), np.random.default_rng(2).permutation(37)
     command = samara.hover(BENCH)[1]
     shuffled = unflatten(batch, iter(leaf[order] for leaf in flatten(batch)))
     a, b = sim.step(batch, command, 1e-3, steps=4), sim.step(shuffled, command, 1e-3, steps=4)
@@ -78,32 +78,32 @@ def test_the_order_of_the_drones_makes_no_difference():
 @pytest.mark.parametrize("backend", ["python", "numpy", "llvm", "jax"])
 @pytest.mark.parametrize("n", [1, 7, 4096])
 def test_every_backend_agrees_to_a_trillionth(backend, n):
-    batch, command = scattered(BENCH, n), samara.hover(BENCH)[1]
+    batch, command = random_states(BENCH, n), samara.hover(BENCH)[1]
     expected = unflatten(batch, iter(np.asarray(leaf) for leaf in flatten(batch)))
     for _ in range(4):
         expected = rk4(lambda s: derivative(s, command, BENCH), expected, 1e-3)
     result = samara.compile(BENCH, backend=backend).step(batch, command, 1e-3, steps=4)
-    assert relative(stacked(expected), stacked(result)) <= 1e-12
+    assert relative_error(stack_leaves(expected), stack_leaves(result)) <= 1e-12
 
 
 @pytest.mark.parametrize("n", [1, pytest.param(7, marks=pytest.mark.long), 4096])
 @pytest.mark.parametrize("backend", ["llvm", "jax", "pallas"])
 def test_single_precision_is_right_to_single_precision(backend, n):
     """Ten steps of a millisecond in float32: relative error within 1e-5 of double. Without a GPU, Pallas interprets."""
-    batch, command = scattered(BENCH, n), samara.hover(BENCH)[1]
+    batch, command = random_states(BENCH, n), samara.hover(BENCH)[1]
     double = samara.compile(BENCH, backend="llvm").step(batch, command, 1e-3, steps=10)
     single = samara.compile(BENCH, backend=backend, dtype="float32").step(batch, command, 1e-3, steps=10)
     assert all(np.asarray(leaf).dtype == np.float32 for leaf in flatten(single))
-    assert relative(stacked(double), stacked(single)) <= 1e-5
+    assert relative_error(stack_leaves(double), stack_leaves(single)) <= 1e-5
 
 
 @pytest.mark.long
 def test_contraction_changes_only_the_last_digits():
-    batch, command = scattered(FULL, 16), samara.hover(FULL)[1]
+    batch, command = random_states(FULL, 16), samara.hover(FULL)[1]
     strict, fast = (
         samara.compile(FULL, backend="llvm", fast=fast).step(batch, command, 1e-3, 10) for fast in (False, True)
     )
-    assert relative(stacked(strict), stacked(fast)) <= 1e-11
+    assert relative_error(stack_leaves(strict), stack_leaves(fast)) <= 1e-11
 
 
 @pytest.mark.long
@@ -112,7 +112,7 @@ def test_wind_ground_and_density_reach_the_compiled_step():
     state, command = samara.hover(FULL)
     expected = samara.step(state, command, FULL, 1e-3, environment=environment)
     result = samara.compile(FULL, backend="llvm").step(state, command, 1e-3, environment=environment)
-    assert relative(stacked(expected), stacked(result)) <= 1e-12
+    assert relative_error(stack_leaves(expected), stack_leaves(result)) <= 1e-12
     calm = samara.compile(FULL, backend="llvm").step(state, command, 1e-3)
     assert abs(result.v_W.x - calm.v_W.x) > 1e-5
 
@@ -125,7 +125,7 @@ def test_parameters_vary_from_drone_to_drone_without_compiling_again(backend):
     mass = rng.uniform(0.02, 0.04, n)
     k_thrust = rng.uniform(2e-8, 4e-8, n)
     sim = samara.compile(BENCH, backend=backend, vary=("mass", "rotors.k_thrust", "drag.linear"))
-    batch, command = scattered(BENCH, n), samara.hover(BENCH)[1]
+    batch, command = random_states(BENCH, n), samara.hover(BENCH)[1]
     fleet = BENCH.replace({"mass": mass, "rotors.k_thrust": k_thrust})
     batch_result = sim.step(batch, command, 1e-3, steps=3, vehicle=fleet)
     for k in range(n):
@@ -133,7 +133,10 @@ def test_parameters_vary_from_drone_to_drone_without_compiling_again(backend):
         single_state = drone(batch, k)
         for _ in range(3):
             single_state = samara.step(single_state, command, vehicle, 1e-3)
-        assert relative(stacked(single_state)[:, 0], np.array([leaf[k] for leaf in flatten(batch_result)])) <= 1e-12
+        assert (
+            relative_error(stack_leaves(single_state)[:, 0], np.array([leaf[k] for leaf in flatten(batch_result)]))
+            <= 1e-12
+        )
 
 
 @pytest.mark.parametrize("backend", ["python", "llvm", "jax"])
@@ -147,9 +150,9 @@ def test_a_rollout_is_its_steps(backend):
     for k, command in enumerate(commands):
         expected = samara.step(expected, tuple(command.tolist()), BENCH, 2e-3)
         if (k + 1) % 3 == 0:
-            recorded.append(stacked(expected)[:, 0])
-    assert relative(stacked(expected), stacked(run.final)) <= 1e-12
-    assert relative(np.array(recorded).T, np.array(flatten(run.states))) <= 1e-12
+            recorded.append(stack_leaves(expected)[:, 0])
+    assert relative_error(stack_leaves(expected), stack_leaves(run.final)) <= 1e-12
+    assert relative_error(np.array(recorded).T, np.array(flatten(run.states))) <= 1e-12
     assert run.time == pytest.approx([6e-3, 12e-3, 18e-3])
 
 
@@ -168,7 +171,7 @@ def test_a_controller_compiles_into_the_loop(backend):
     for _ in range(20):
         command, _ = control(expected, reference, vehicle, ())
         expected = samara.step(expected, command, vehicle, 2e-3)
-    assert relative(stacked(expected), stacked(run.final)) <= 1e-12
+    assert relative_error(stack_leaves(expected), stack_leaves(run.final)) <= 1e-12
     assert len(run.commands) == 4
 
 
@@ -179,7 +182,7 @@ def test_step_into_works_in_place():
     one, many = state.to_numpy(), np.tile(state.to_numpy()[:, None], (1, 21))
     sim.step_into(one, command, 1e-3, steps=2)
     sim.step_into(many, command, 1e-3, steps=2)
-    expected = stacked(sim.step(state, command, 1e-3, steps=2))
+    expected = stack_leaves(sim.step(state, command, 1e-3, steps=2))
     assert (one == expected[:, 0]).all()
     assert (many == expected).all()
 
@@ -268,7 +271,7 @@ def test_unknown_names_are_refused_in_one_sentence(call, sentence):
 def test_wrong_shapes_and_numbers_get_one_sentence():
     sim = samara.compile(BENCH, backend="llvm")
     state, command = samara.hover(BENCH)
-    batch = scattered(BENCH, 5)
+    batch = random_states(BENCH, 5)
     with pytest.raises(ValueError, match="command has 3 numbers; vehicle 'crazyflie_documented'"):
         sim.step(state, command[:3], 1e-3)
     with pytest.raises(ValueError, match=r"command\[2\] is nan"):
@@ -290,17 +293,17 @@ def test_the_root_of_a_square_is_the_absolute_value():
     machine = CompiledStep(lambda carry, held_inputs: (sqrt(held_inputs[0] * held_inputs[0]),), (0.0,), (1.0,)).machine(
         3
     )
-    machine.held[0] = (-3.0, 0.0, 2.0)
+    machine.held_inputs[0] = (-3.0, 0.0, 2.0)
     machine.run()
     assert machine.carry[0].tolist() == [3.0, 0.0, 2.0]
 
 
 def test_removed_effects_are_not_in_the_code():
-    from samara.compiler.trace.program import program_of
+    from samara.compiler.trace.program import trace_program
 
     def size(vehicle):
         state, command = samara.hover(vehicle)
-        body = program_of(lambda s, u: (rk4(lambda x: derivative(x, u, vehicle), s, 1e-3),), state, command)
+        body = trace_program(lambda s, u: (rk4(lambda x: derivative(x, u, vehicle), s, 1e-3),), state, command)
         return len(body.instructions)
 
     assert size(BENCH) < 0.4 * size(samara.vehicle("crazyflie_documented"))
@@ -380,13 +383,13 @@ def test_step_counts_are_integers(steps):
 def test_the_code_uses_the_widest_registers():
     """On a CPU with AVX-512 or AVX2 the batch kernel works in zmm or ymm registers, and calls nothing."""
     from samara.compiler.llvm.codegen import vector_width
-    from samara.compiler.llvm.scan import Shape, scan_kernel
-    from samara.compiler.trace.program import program_of
+    from samara.compiler.llvm.scan import ScanShape, scan_kernel
+    from samara.compiler.trace.program import trace_program
 
     state, command = samara.hover(BENCH)
-    body = program_of(lambda s, u, i: (rk4(lambda x: derivative(x, u, BENCH), s, 1e-3), ()), state, command, ())
+    body = trace_program(lambda s, u, i: (rk4(lambda x: derivative(x, u, BENCH), s, 1e-3), ()), state, command, ())
     width = vector_width("float32")
-    kernel = scan_kernel(body, Shape(len(flatten(state)), (True,) * 4, 0, True, 0), "float32", width)
+    kernel = scan_kernel(body, ScanShape(len(flatten(state)), (True,) * 4, 0, True, 0), "float32", width)
     assembly = kernel.assembly
     loop = assembly[assembly.index("scan:") : assembly.index("advance:")]
     register = {16: "zmm", 8: "ymm", 4: ""}[width]

@@ -7,15 +7,15 @@ nine drones, so that the widest registers and the one remaining drone both take 
 import numpy as np
 import pytest
 from support.scans import check_wall
-from support.shipped import shipped
+from support.vehicle_parameters import shipped_vehicle_parameters
 
 import samara
 from samara.compiler.llvm.scan import compile_scan_llvm
-from samara.compiler.stepper import Stepper, code_of
+from samara.compiler.stepper import Stepper, compile_code
 from samara.control.geometric import geometric
 from samara.core.algebra import NORTH, Vec3, quat_from_axis_angle
 from samara.core.tree import flatten
-from samara.physics.multirotor import environment_of
+from samara.physics.multirotor import complete_environment
 from samara.vehicles.defaults import clearance
 
 DT = 1e-3
@@ -23,10 +23,10 @@ NINE = 9
 STEPS = 700
 
 
-def starts(vehicle):
+def initial_states(vehicle):
     """Nine states: two stand, two hover, one falls upright, one on its back, one on its side, one slides, one flies off."""
     state, _ = samara.hover(vehicle)
-    stand, contact_reach = clearance(vehicle), vehicle["contact"].reach
+    stand, contact_reach = clearance(vehicle), vehicle["contact"].bounding_radius
     still = state._replace(rotor_speed=tuple(0.0 for _ in vehicle.rotors))
 
     def tilted(angle):
@@ -57,8 +57,8 @@ def commands(vehicle):
     return np.array(hover)[None, :, None] * up * flies
 
 
-def flown(scan, carry, held_inputs, inputs, **options):
-    run = compile_scan_llvm(scan.body, scan.templates, scan.quiet, **{"dtype": "float64", **options})
+def run_scan(scan, carry, held_inputs, inputs, **options):
+    run = compile_scan_llvm(scan.body, scan.templates, scan.idle_path, **{"dtype": "float64", **options})
     return run(carry.copy(), held_inputs, inputs, STEPS)[1]
 
 
@@ -68,16 +68,16 @@ def test_a_branch_makes_no_difference(n):
     check_wall(compile_scan_llvm, n)
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_vehicle_parameters())
 def test_the_guard_changes_no_bit(name):
     """Strict float64: state after every step of nine drones, with the branch and without."""
     vehicle = samara.vehicle(name)
     scan = Stepper(vehicle).rollout()
-    arguments = columns(starts(vehicle)), [DT], commands(vehicle)
-    results = [flown(variant, *arguments) for variant in (scan, scan._replace(quiet=None))]
+    arguments = columns(initial_states(vehicle)), [DT], commands(vehicle)
+    results = [run_scan(variant, *arguments) for variant in (scan, scan._replace(idle_path=None))]
     assert results[0].tobytes() == results[1].tobytes()
     heights = results[0][:, 2]
-    contact_reach = vehicle["contact"].reach
+    contact_reach = vehicle["contact"].bounding_radius
     assert (
         (heights.min(axis=0) < contact_reach) & (heights.max(axis=0) > contact_reach)
     ).sum() >= 3  # these went both ways
@@ -86,8 +86,8 @@ def test_the_guard_changes_no_bit(name):
 def test_a_drone_is_the_same_beside_any_other():
     """Alone, or in registers with others that are on the ground: the same bits."""
     vehicle = samara.vehicle("crazyflie")
-    scan, carry, inputs = Stepper(vehicle).rollout(), columns(starts(vehicle)), commands(vehicle)
-    run = compile_scan_llvm(scan.body, scan.templates, scan.quiet, dtype="float64")
+    scan, carry, inputs = Stepper(vehicle).rollout(), columns(initial_states(vehicle)), commands(vehicle)
+    run = compile_scan_llvm(scan.body, scan.templates, scan.idle_path, dtype="float64")
     _, batch_result = run(carry.copy(), [DT], inputs, STEPS)
     for drone in range(NINE):
         column = slice(drone, drone + 1)
@@ -99,32 +99,34 @@ def test_a_drone_is_the_same_beside_any_other():
 def test_machines_take_the_same_path(drones):
     """The plants of a flight: up from the ground under a constant command, and down again without one."""
     vehicle = samara.vehicle("crazyflie")
-    scan = Stepper(vehicle).step(environment_of(vehicle))
+    scan = Stepper(vehicle).step(complete_environment(vehicle))
     _, hover = samara.hover(vehicle)
     results = []
-    for variant in (scan, scan._replace(quiet=None)):
-        machine = code_of("llvm", variant).machine(drones)
-        machine.carry[:] = columns(starts(vehicle))[:, 1 : 1 + drones] if drones == 1 else columns(starts(vehicle))
+    for variant in (scan, scan._replace(idle_path=None)):
+        machine = compile_code("llvm", variant).machine(drones)
+        machine.carry[:] = (
+            columns(initial_states(vehicle))[:, 1 : 1 + drones] if drones == 1 else columns(initial_states(vehicle))
+        )
         states = []
         for factor in (1.1, 0.8, 0.0):
-            machine.held[: len(hover)] = factor * np.array(hover)[:, None]
+            machine.held_inputs[: len(hover)] = factor * np.array(hover)[:, None]
             for _ in range(200):
                 machine.run(3)
                 states.append(machine.carry.copy())
         results.append(np.array(states))
     assert results[0].tobytes() == results[1].tobytes()
-    assert results[0][:, 2].max() > 2.0 * vehicle["contact"].reach
+    assert results[0][:, 2].max() > 2.0 * vehicle["contact"].bounding_radius
 
 
 def test_with_a_controller_in_the_loop_too():
     """Up to 30 cm and back into the ground, compared at every step."""
     vehicle = samara.vehicle("crazyflie")
-    scan = Stepper(vehicle).closed_loop(geometric(vehicle), geometric(vehicle).initial_memory)
+    scan = Stepper(vehicle).closed_loop(geometric(vehicle), geometric(vehicle).initial_state)
     references = np.zeros((STEPS, len(flatten(scan.templates.inputs))))
     references[:, 2] = np.where(np.arange(STEPS) < STEPS // 2, 0.3, -0.5)
-    carry = columns(starts(vehicle))
+    carry = columns(initial_states(vehicle))
     carry = np.concatenate([carry, np.zeros((len(flatten(scan.templates.carry)) - len(carry), NINE))])
-    results = [flown(variant, carry, [DT], references) for variant in (scan, scan._replace(quiet=None))]
+    results = [run_scan(variant, carry, [DT], references) for variant in (scan, scan._replace(idle_path=None))]
     assert results[0].tobytes() == results[1].tobytes()
 
 
@@ -132,17 +134,19 @@ def test_fast_single_precision_agrees_to_its_rounding():
     """In the air, where errors do not grow as they do from one bounce to the next."""
     vehicle = samara.vehicle("crazyflie")
     scan = Stepper(vehicle).rollout()
-    arguments = columns(starts(vehicle), "float32")[:, 2:3], [DT], commands(vehicle)[:, :, 2:3]
-    results = [flown(variant, *arguments, dtype="float32", fast=True) for variant in (scan, scan._replace(quiet=None))]
+    arguments = columns(initial_states(vehicle), "float32")[:, 2:3], [DT], commands(vehicle)[:, :, 2:3]
+    results = [
+        run_scan(variant, *arguments, dtype="float32", fast=True) for variant in (scan, scan._replace(idle_path=None))
+    ]
     assert results[0] == pytest.approx(results[1], rel=2e-5, abs=2e-5)
 
 
 def test_nan_propagates():
     """A NaN velocity stays NaN, and makes the position NaN."""
     vehicle = samara.vehicle("crazyflie")
-    scan, carry = Stepper(vehicle).step(), columns(starts(vehicle))
+    scan, carry = Stepper(vehicle).step(), columns(initial_states(vehicle))
     carry[3, 2] = np.nan
-    run = compile_scan_llvm(scan.body, scan.templates, scan.quiet, dtype="float64")
+    run = compile_scan_llvm(scan.body, scan.templates, scan.idle_path, dtype="float64")
     after, _ = run(carry, [*samara.hover(vehicle)[1], DT], None, 1)
     assert np.isnan(after[[0, 3], 2]).all()
     assert np.isfinite(np.delete(after, 2, axis=1)).all()
@@ -151,5 +155,5 @@ def test_nan_propagates():
 def test_without_idle_effects_there_is_no_branch():
     """Without contact there is only one path."""
     bare = samara.vehicle("crazyflie").without_effect("contact")
-    assert Stepper(bare).step().quiet is None
-    assert Stepper(bare).rollout().quiet is None
+    assert Stepper(bare).step().idle_path is None
+    assert Stepper(bare).rollout().idle_path is None

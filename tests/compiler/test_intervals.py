@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from samara.compiler.llvm.pairwise_sum import Interval, intervals
+from samara.compiler.llvm.pairwise_sum import NumericInterval, intervals
 from samara.core.algebra import Vec3, dot
 
 FUNCTIONS = {
@@ -24,7 +24,7 @@ def test_bounds_hold_to_the_last_bit(name):
     for scale in (1e-8, 1.0, 1e6):
         ends = np.sort(rng.normal(size=(2, 2, 500)) * scale, axis=0)
         (low_a, low_b), (high_a, high_b) = ends
-        bound = function(Interval(low_a, high_a), Interval(low_b, high_b))
+        bound = function(NumericInterval(low_a, high_a), NumericInterval(low_b, high_b))
         for share in (*rng.uniform(0.0, 1.0, (20, 2, 500)), *np.array([(0, 0), (0, 1), (1, 0), (1, 1)])[:, :, None]):
             a, b = np.clip(ends[0] + share * (ends[1] - ends[0]), *ends)
             value = function(a, b)
@@ -33,13 +33,13 @@ def test_bounds_hold_to_the_last_bit(name):
 
 def test_bounds_are_reached():
     """The bounds are tight: for a sum, a product and a square some number reaches each."""
-    a, b = Interval(-2.0, 3.0), Interval(-1.0, 4.0)
+    a, b = NumericInterval(-2.0, 3.0), NumericInterval(-1.0, 4.0)
     assert ((a + b).low, (a + b).high) == (-3.0, 7.0)
     assert ((a - b).low, (a - b).high) == (-6.0, 4.0)
     assert ((a * b).low, (a * b).high) == (-8.0, 12.0)
     assert ((a * a).low, (a * a).high) == (0.0, 9.0)
     assert ((-2.0 * a).low, (-2.0 * a).high) == (-6.0, 4.0)
-    below = Interval(-3.0, -2.0)
+    below = NumericInterval(-3.0, -2.0)
     assert ((below * below).low, (below * below).high) == (4.0, 9.0)
 
 

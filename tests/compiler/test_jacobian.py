@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 import samara
-from samara.compiler.derivatives.forward import jacobian_at, jacobian_of
-from samara.compiler.derivatives.reverse import adjoint_of
+from samara.compiler.derivatives.forward import evaluate_jacobian, jacobian_program
+from samara.compiler.derivatives.reverse import adjoint_program
 from samara.compiler.llvm.scan import compile_program
-from samara.compiler.trace.program import program_of
-from samara.compiler.trace.symbolic import jacobian, program_of_symbols, symbols
+from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.symbolic import jacobian, program_from_symbols, symbols
 from samara.core import ops
-from samara.core.block_ops import Grid, Layer, loop
+from samara.core.block_ops import ConstantTable, Layer, loop
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest, derivative, empty_command, environment_of
+from samara.physics.multirotor import complete_environment, derivative, state_at_rest, zero_command
 
 RANDOM = np.random.default_rng(3)
 
@@ -32,9 +32,9 @@ def adjoint_jacobian(function, *point):
     """∂f/∂x row by row through the adjoint program."""
     leaves = [[float(x) for x in flatten(tree)] for tree in point]
     sizes = [len(group) for group in leaves]
-    program = program_of(lambda *x: (function(*x),), *point)
+    program = trace_program(lambda *x: (function(*x),), *point)
     rows = len(program.outputs[0])
-    adjoint = adjoint_of(program, sizes, range(len(sizes)))
+    adjoint = adjoint_program(program, sizes, range(len(sizes)))
     flat = adjoint._replace(outputs=(tuple(at for group in adjoint.outputs for at in group),))
     call = compile_program(flat, [*sizes, rows])
     return np.array([call([*(x for group in leaves for x in group), *row]) for row in np.eye(rows)])
@@ -42,7 +42,7 @@ def adjoint_jacobian(function, *point):
 
 def tumbling(vehicle):
     """A state near the ground in which every term of the equations changes."""
-    state = at_rest(vehicle)
+    state = state_at_rest(vehicle)
     numbers = np.array(flatten(state), dtype=float) + RANDOM.uniform(0.05, 0.4, len(flatten(state)))
     moved = unflatten(state, iter(numbers.tolist()))
     speeds = tuple(float(w) for w in RANDOM.uniform(300.0, 500.0, len(state.rotor_speed)))
@@ -52,27 +52,27 @@ def tumbling(vehicle):
 @pytest.mark.parametrize("name", samara.vehicle_names())
 def test_the_jacobian_of_every_vehicle_is_casadis(name):
     vehicle = samara.vehicle(name)
-    environment = environment_of(vehicle)
-    command = tuple(0.3 + 0.05 * k for k in range(len(empty_command(vehicle))))
+    environment = complete_environment(vehicle)
+    command = tuple(0.3 + 0.05 * k for k in range(len(zero_command(vehicle))))
 
     def rate(x, u):
         return derivative(x, u, vehicle, environment)
 
     state = tumbling(vehicle)
-    computed, reference = jacobian_at(rate, state, command), casadi_jacobian(rate, state, command)
+    computed, reference = evaluate_jacobian(rate, state, command), casadi_jacobian(rate, state, command)
     assert np.isfinite(reference).all()
     np.testing.assert_allclose(computed, reference, rtol=1e-12, atol=1e-12 * np.abs(reference).max())
 
 
 def test_forward_and_reverse_agree_on_a_vehicle_with_contact():
     vehicle = samara.vehicle("crazyflie")
-    environment, command = environment_of(vehicle), tuple(0.3 for _ in empty_command(vehicle))
+    environment, command = complete_environment(vehicle), tuple(0.3 for _ in zero_command(vehicle))
 
     def rate(x, u):
         return derivative(x, u, vehicle, environment)
 
     state = tumbling(vehicle)
-    forward = jacobian_at(rate, state, command)
+    forward = evaluate_jacobian(rate, state, command)
     np.testing.assert_allclose(adjoint_jacobian(rate, state, command), forward, rtol=1e-12, atol=1e-9)
 
 
@@ -89,8 +89,8 @@ def test_layers_are_differentiated(activation):
         return tuple(y * y + x[0] for y in layer(x))
 
     point = (0.3, -0.7, 1.1)
-    reference = casadi_jacobian(lambda x: tuple(y * y + x[0] for y in layer.unrolled(x)), point)
-    for computed in (jacobian_at(network, point), adjoint_jacobian(network, point)):
+    reference = casadi_jacobian(lambda x: tuple(y * y + x[0] for y in layer.evaluate_unrolled(x)), point)
+    for computed in (evaluate_jacobian(network, point), adjoint_jacobian(network, point)):
         np.testing.assert_allclose(computed, reference, rtol=1e-12, atol=1e-12)
 
 
@@ -113,7 +113,7 @@ def test_loops_are_differentiated_by_iteration():
     """Against CasADi, which unrolls them, and against differences."""
     point = (7.3, 0.4)
     reference = casadi_jacobian(newton, point)
-    for computed in (jacobian_at(newton, point), adjoint_jacobian(newton, point)):
+    for computed in (evaluate_jacobian(newton, point), adjoint_jacobian(newton, point)):
         np.testing.assert_allclose(computed, reference, rtol=1e-12, atol=1e-12)
     step = 1e-6
     ends = [np.array(newton((7.3 + sign * step, 0.4))) for sign in (1.0, -1.0)]
@@ -121,7 +121,7 @@ def test_loops_are_differentiated_by_iteration():
 
 
 def test_a_loop_with_tangents_is_one_instruction_and_compiles():
-    slopes = jacobian_of(program_of(lambda x: (newton(x),), (0.0, 0.0)), [2], [0])
+    slopes = jacobian_program(trace_program(lambda x: (newton(x),), (0.0, 0.0)), [2], [0])
     assert sum(instruction.loop is not None for instruction in slopes.program.instructions) == 2
     values, entries = slopes.program.outputs
     call = compile_program(slopes.program._replace(outputs=((*values, *entries),)), [2])
@@ -131,13 +131,15 @@ def test_a_loop_with_tangents_is_one_instruction_and_compiles():
 
 
 def test_a_table_is_flat_between_its_steps():
-    grid = Grid([[1.0, 2.0], [4.0, 8.0]])
-    slopes = jacobian_at(lambda x: (x[0] * ops.lookup(grid, x[0], x[1]),), (1.2, 0.3))
+    grid = ConstantTable([[1.0, 2.0], [4.0, 8.0]])
+    slopes = evaluate_jacobian(lambda x: (x[0] * ops.lookup(grid, x[0], x[1]),), (1.2, 0.3))
     np.testing.assert_array_equal(slopes, [[4.0, 0.0]])
 
 
 def test_entries_that_are_identically_zero_are_left_out_and_constants_fold():
-    slopes = jacobian_of(program_of(lambda x: ((2.0 * x[0] - x[1], ops.sin(x[2]), 5.0),), (0.0, 0.0, 0.0)), [3], [0])
+    slopes = jacobian_program(
+        trace_program(lambda x: ((2.0 * x[0] - x[1], ops.sin(x[2]), 5.0),), (0.0, 0.0, 0.0)), [3], [0]
+    )
     assert list(zip(slopes.rows, slopes.columns, strict=True)) == [(0, 0), (0, 1), (1, 2)]
     entries = [slopes.program.instructions[at] for at in slopes.program.outputs[1]]
     assert [instruction.operation for instruction in entries] == ["constant", "constant", "cos"]
@@ -153,12 +155,12 @@ def test_the_jacobian_of_expressions_is_casadis():
     entries = jacobian(outputs, x)
     assert set(entries) == {(0, 0), (0, 1), (0, 2), (1, 2)}
     assert entries[1, 2] == 3.0 and isinstance(entries[1, 2], float)
-    program = program_of_symbols([x, y], [[entries[place] for place in sorted(entries)]])
+    program = program_from_symbols([x, y], [[entries[place] for place in sorted(entries)]])
     point, other_values = (0.3, -0.7, 1.9), (1.3, 0.2)
     values = compile_program(program, [3, 2])([*point, *other_values])
     reference = casadi_jacobian(
         lambda p, q: (p[0] * q[0] + ops.sin(p[1] * p[2]), 3.0 * p[2] + q[1]), point, other_values
     )
     np.testing.assert_allclose(values, [reference[place] for place in sorted(entries)], rtol=1e-14)
-    at_zero = jacobian(outputs, x, at={0: 0.0, 1: 0.0, 2: 0.0})
+    at_zero = jacobian(outputs, x, values={0: 0.0, 1: 0.0, 2: 0.0})
     assert set(at_zero) == {(0, 0), (1, 2)}

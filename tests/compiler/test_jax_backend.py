@@ -19,22 +19,29 @@ from support.scans import (
     check_spring,
     check_wall,
     closed_loop,
+    max_relative_difference,
     open_loop,
     plain_crazyflie,
-    python_with,
+    run_python,
     spring,
-    worst,
 )
 
 import samara
 from samara.compiler.jax.arrays import precision
-from samara.compiler.jax.folding_scalar import Folded, count_operations, folded, needed_steps, new_trace, unfolded
+from samara.compiler.jax.folding_scalar import (
+    FoldingScalar,
+    count_operations,
+    fold_tree,
+    new_trace,
+    unfold_leaves,
+    used_equations,
+)
 from samara.compiler.jax.scan import compile_scan_jax, flat_body, xla_options
 from samara.compiler.scan import Templates
 from samara.compiler.stepper import Stepper
 from samara.core import ops
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.multirotor import derivative, state_at_rest
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import rotor_wrench
 from samara.physics.types import CALM
@@ -47,10 +54,10 @@ def equations(function: Any, *arguments: Any) -> Counter[str]:
 
     def on_arrays(*values: Any) -> list[Any]:
         trace = new_trace(jnp.float32)
-        return unfolded(tuple(function(*(Folded(x, trace) for x in values))))
+        return unfold_leaves(tuple(function(*(FoldingScalar(x, trace) for x in values))))
 
     traced = jax.make_jaxpr(on_arrays)(*(jnp.float32(x) for x in arguments))
-    return Counter(step.primitive.name for step in needed_steps(traced.jaxpr))
+    return Counter(step.primitive.name for step in used_equations(traced.jaxpr))
 
 
 def test_zeros_and_ones_written_in_the_source_are_free():
@@ -66,7 +73,7 @@ def test_an_upright_rotor_costs_five_products():
     """By hand: Ω², T = kF Ω², Q = kM Ω², τ = (y T, −x T, ∓Q). The zeros of its axis and height, its spin and the density
     ratio at sea level cost nothing."""
     vehicle = plain_crazyflie()
-    state = at_rest(vehicle)
+    state = state_at_rest(vehicle)
 
     def one_rotor(speed: Any) -> list[Any]:
         load = rotor_loads(state._replace(rotor_speed=(speed,) * 4), vehicle, CALM)[0]
@@ -122,10 +129,10 @@ def test_folding_changes_no_bit(name):
     arrays = [jnp.asarray(x) for x in leaves]
     by_numpy = derivative(unflatten(state, iter(leaves)), command, vehicle)
     by_jax = derivative(unflatten(state, iter(arrays)), command, vehicle)
-    by_folding = derivative(folded(state, arrays, new_trace(jnp.float64)), command, vehicle)
-    for a, b, c in zip(flatten(by_numpy), flatten(by_jax), unfolded(by_folding), strict=True):
+    by_folding = derivative(fold_tree(state, arrays, new_trace(jnp.float64)), command, vehicle)
+    for a, b, c in zip(flatten(by_numpy), flatten(by_jax), unfold_leaves(by_folding), strict=True):
         assert np.array_equal(np.broadcast_to(b, 16), np.broadcast_to(c, 16))
-        assert worst(c, a) <= 1e-12  # the battery's voltage amplifies rounding errors
+        assert max_relative_difference(c, a) <= 1e-12  # the battery's voltage amplifies rounding errors
 
 
 def test_every_operation_takes_folded_scalars():
@@ -136,14 +143,14 @@ def test_every_operation_takes_folded_scalars():
 
     def everything(*arguments: Any) -> list[Any]:
         trace = new_trace(jnp.float64)
-        a, b = (Folded(array, trace) for array in arguments)
+        a, b = (FoldingScalar(array, trace) for array in arguments)
         results = [getattr(ops, name)(a) for name in UNARY]
         results += [getattr(ops, name)(*pair) for name in BINARY for pair in ((a, b), (a, y), (x, b))]
         both, either = ops.logical_and(a > y, b > x), ops.logical_or(a > y, b > x)
         results += [ops.where(condition, 1.0, 2.0) for condition in (both, either, ops.equal(a, x), ops.equal(a, b))]
         with pytest.raises(TypeError, match="neither true nor false"):
             bool(both)
-        return unfolded((*results, ops.wrap_angle(a + 7.0), ops.piecewise_linear(a, *knots)))
+        return unfold_leaves((*results, ops.wrap_angle(a + 7.0), ops.piecewise_linear(a, *knots)))
 
     expected = [getattr(ops, name)(x) for name in UNARY] + [
         getattr(ops, name)(x, y) for name in BINARY for _ in range(3)
@@ -157,8 +164,10 @@ def test_fast_divides_once_per_divisor():
 
     def thirds(x: Any, m: Any, fast: bool) -> list[Any]:
         trace = new_trace(jnp.float64, fast)
-        numbers = [Folded(number, trace) for number in (x, x + 1.0, x + 2.0)]
-        return unfolded(tuple([number / Folded(m, trace) for number in numbers] + [number / 3.0 for number in numbers]))
+        numbers = [FoldingScalar(number, trace) for number in (x, x + 1.0, x + 2.0)]
+        return unfold_leaves(
+            tuple([number / FoldingScalar(m, trace) for number in numbers] + [number / 3.0 for number in numbers])
+        )
 
     x, m = np.random.default_rng(6).uniform(0.1, 10.0, (2, 1000))
     strict, fast = (jax.make_jaxpr(partial(thirds, fast=fast))(x, m).jaxpr.eqns for fast in (False, True))
@@ -173,11 +182,11 @@ def test_fast_combines_consecutive_literal_factors():
     """dt/2 · (f / m) is one product, 2 · (x / 2) none at all, and f / m is no longer computed."""
 
     def on_arrays(x: Any) -> list[Any]:
-        f = Folded(x, new_trace(jnp.float64, fast=True))
-        return unfolded((0.0005 * (f / 0.028), 2.0 * (f / 2.0)))
+        f = FoldingScalar(x, new_trace(jnp.float64, fast=True))
+        return unfold_leaves((0.0005 * (f / 0.028), 2.0 * (f / 2.0)))
 
     traced = jax.make_jaxpr(on_arrays)(1.0)
-    assert [step.primitive.name for step in needed_steps(traced.jaxpr)] == ["mul"]
+    assert [step.primitive.name for step in used_equations(traced.jaxpr)] == ["mul"]
     assert on_arrays(jnp.asarray(3.0)) == pytest.approx([0.0005 * (3.0 / 0.028), 3.0], rel=2.3e-16)
 
 
@@ -232,7 +241,7 @@ def test_a_batch_takes_the_idle_path_while_all_are_in_the_air(lowest):
     inputs = np.tile(np.array(command), (60, 1))
     results = [
         compile_scan_jax(scan.body, scan.templates, quiet, dtype="float64")(carry, [1e-3], inputs, 60, 20)
-        for quiet in (scan.quiet, None)
+        for quiet in (scan.idle_path, None)
     ]
     for guarded, plain in zip(*results, strict=True):
         assert np.asarray(guarded) == pytest.approx(np.asarray(plain), rel=1e-13, abs=1e-13)
@@ -247,7 +256,7 @@ def test_doubles_need_no_switch_and_floats_stay_floats():
     step = flat_body(flight.body, flight.templates, "float32").step
     kinds = {str(x.aval.dtype) for eqn in jax.make_jaxpr(step)(*leaves).jaxpr.eqns for x in eqn.outvars}
     assert kinds == {"float32", "bool"}
-    python_with(
+    run_python(
         {"JAX_ENABLE_X64": "0"},
         """
         import jax
@@ -295,7 +304,7 @@ def test_the_gradient_through_500_steps_is_the_slope():
 @pytest.mark.long
 def test_a_batch_over_eight_devices_is_the_batch_on_one():
     """Drones are independent: split over eight devices nothing is communicated, and results stay on their device."""
-    python_with(
+    run_python(
         {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_ENABLE_X64": "1"},
         """
         from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -322,7 +331,7 @@ def test_a_batch_over_eight_devices_is_the_batch_on_one():
 
 def test_numpy_and_jax_are_all_it_needs():
     """A GPU machine may have neither CasADi, SciPy, llvmlite, Typer nor Rich."""
-    python_with(
+    run_python(
         {},
         """
         import sys

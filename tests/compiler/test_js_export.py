@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.node import printed
-from support.sampling import case_of
+from support.node import run_script
+from support.sampling import build_case
 from support.tricopter import tricopter
 
 import samara
@@ -28,7 +28,7 @@ const numbers = (own) => (typeof own === "number" ? [own] : Object.values(own).f
 const { state } = hover(), environment = calm();
 const flown = given.commands.map((command, i) => {
   Object.assign(environment.wind_W, given.winds[i]);
-  environment.motor_power = given.power;
+  environment.motor_effectiveness = given.power;
   for (let k = 0; k < given.held; k++) step(state, command, environment, given.dt);
   return numbers(state);
 });
@@ -41,29 +41,29 @@ console.log(JSON.stringify(given.map(([state, command, environment]) => numbers(
 """
 
 
-def plain(tree: Any) -> Any:
+def json_data(tree: Any) -> Any:
     """Convert a nested tuple to JSON data, named tuples to objects."""
     if not isinstance(tree, tuple):
         return float(tree)
     if hasattr(tree, "_fields"):
-        return {name: plain(branch) for name, branch in zip(tree._fields, tree, strict=True) if branch != ()}
-    return [plain(branch) for branch in tree]
+        return {name: json_data(branch) for name, branch in zip(tree._fields, tree, strict=True) if branch != ()}
+    return [json_data(branch) for branch in tree]
 
 
-def plain_state(state: Any, vehicle: Vehicle) -> Any:
+def json_state(state: Any, vehicle: Vehicle) -> Any:
     """Convert a state to JSON data, with the states of effects under their names."""
     effects = {
-        e.name: plain(effect_state)
+        e.name: json_data(effect_state)
         for e, effect_state in zip(vehicle.structure.effects, state.effects, strict=True)
         if effect_state != ()
     }
-    return plain(state._replace(effects=())) | effects
+    return json_data(state._replace(effects=())) | effects
 
 
 def ten_seconds(vehicle: Vehicle) -> tuple[list[Any], list[Any], Any, np.ndarray]:
     """Commands of a controller on a loop in a turning wind, with one motor at 97 %; and the resulting states in Python."""
     simulator, control = samara.compile(vehicle), geometric(vehicle, integral=True, period=DT * HELD)
-    state, memory = samara.hover(vehicle)[0], control.initial_memory
+    state, memory = samara.hover(vehicle)[0], control.initial_state
     power = (0.97, *(1.0 for _ in vehicle.rotors[1:]))
     commands, winds, flown = [], [], []
     for i in range(500):
@@ -72,27 +72,27 @@ def ten_seconds(vehicle: Vehicle) -> tuple[list[Any], list[Any], Any, np.ndarray
         reference = Reference(Vec3(math.sin(t), 1.0 - math.cos(t), 1.0 + 0.2 * t), Vec3(math.cos(t), math.sin(t), 0.2))
         command, memory = control(state, reference, vehicle, memory)
         command = tuple(map(float, command))
-        around = js_environment(vehicle)._replace(wind_W=wind_W, motor_power=power if vehicle.rotors else ())
+        around = js_environment(vehicle)._replace(wind_W=wind_W, motor_effectiveness=power if vehicle.rotors else ())
         state = simulator.step(state, command, DT, HELD, around)
         commands.append(command)
-        winds.append(plain(wind_W))
+        winds.append(json_data(wind_W))
         flown.append(flatten(state))
     return commands, winds, power if vehicle.rotors else (), np.array(flown)
 
 
-def some() -> list[Any]:
+def parameters_by_vehicle() -> list[Any]:
     often = ("hexarotor_x",)
     return [pytest.param(n, marks=() if n in often else pytest.mark.long) for n in samara.vehicle_names()]
 
 
-@pytest.mark.parametrize("name", some())
+@pytest.mark.parametrize("name", parameters_by_vehicle())
 def test_ten_seconds_are_those_of_python(name, tmp_path):
     """10 000 steps: at every fiftieth of a second within 1e-12 of the largest number of the state."""
     vehicle = samara.vehicle(name)
     module = write_js(vehicle, tmp_path)
     commands, winds, power, expected = ten_seconds(vehicle)
     arguments = {"commands": commands, "winds": winds, "power": power, "held": HELD, "dt": DT}
-    states = np.array(printed(tmp_path, FLY.replace("MODULE", module.name), arguments))
+    states = np.array(run_script(tmp_path, FLY.replace("MODULE", module.name), arguments))
     assert np.abs(expected[:, :3]).max() > 1.0  # it moved
     assert (np.abs(states - expected).max(axis=1) <= 1e-12 * np.abs(expected).max(axis=1)).all()
 
@@ -104,13 +104,22 @@ def test_rates_are_those_of_python(name, tmp_path):
     module = write_js(vehicle, tmp_path)
     template = js_environment(vehicle)
     points = [
-        (state, command, environment._replace(hub_wind_W=(), pushes=template.pushes, motor_power=template.motor_power))
-        for state, command, _, environment in case_of(derivative, name).points
+        (
+            state,
+            command,
+            environment._replace(
+                hub_wind_W=(),
+                external_wrenches=template.external_wrenches,
+                motor_effectiveness=template.motor_effectiveness,
+            ),
+        )
+        for state, command, _, environment in build_case(derivative, name).points
     ]
     arguments = [
-        [plain_state(state, vehicle), plain(command), plain(environment)] for state, command, environment in points
+        [json_state(state, vehicle), json_data(command), json_data(environment)]
+        for state, command, environment in points
     ]
-    results = printed(tmp_path, RATES.replace("MODULE", module.name), arguments)
+    results = run_script(tmp_path, RATES.replace("MODULE", module.name), arguments)
     for (state, command, environment), rates in zip(points, results, strict=True):
         expected = np.array(flatten(samara.derivative(state, command, vehicle, environment)))
         assert (np.abs(np.array(rates) - expected) <= 1e-13 * np.maximum(1.0, np.abs(expected))).all()
@@ -123,8 +132,8 @@ def test_any_vehicle_with_its_effects(tmp_path):
         module = write_js(vehicle, tmp_path)
         state, command = samara.hover(vehicle)
         state = state._replace(v_W=Vec3(2.0, -1.0, 0.3), omega_B=Vec3(0.5, -0.3, 0.2))
-        arguments = [[plain_state(state, vehicle), plain(tuple(command)), plain(js_environment(vehicle))]]
-        rates = printed(tmp_path, RATES.replace("MODULE", module.name), arguments)[0]
+        arguments = [[json_state(state, vehicle), json_data(tuple(command)), json_data(js_environment(vehicle))]]
+        rates = run_script(tmp_path, RATES.replace("MODULE", module.name), arguments)[0]
         expected = np.array(flatten(samara.derivative(state, command, vehicle, js_environment(vehicle))))
         assert (
             np.abs(np.array(rates) - expected) <= 1e-13 * np.maximum(np.abs(flatten(state)), np.abs(expected) + 1.0)
@@ -133,7 +142,7 @@ def test_any_vehicle_with_its_effects(tmp_path):
 
 def test_a_command_of_another_size_is_refused(tmp_path):
     module = write_js(samara.vehicle("iris"), tmp_path)
-    message = printed(
+    message = run_script(
         tmp_path,
         f'import {{ hover, calm, step }} from "./{module.name}";\n'
         "let said = ''; try { step(hover().state, [1, 1], calm(), 1e-3); } catch (error) { said = error.message; }\n"
@@ -152,7 +161,7 @@ def test_a_name_cannot_break_the_module(tmp_path):
         provenance=Provenance("ends here: */ throw 2"),
     )
     module = write_js(vehicle, tmp_path)
-    assert printed(tmp_path, f'import {{ STATES }} from "./{module.name}"; console.log(STATES);') == 17
+    assert run_script(tmp_path, f'import {{ STATES }} from "./{module.name}"; console.log(STATES);') == 17
     assert json.dumps(vehicle.name) in module.read_text(encoding="utf-8")
 
 

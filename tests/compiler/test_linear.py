@@ -28,7 +28,7 @@ def test_hover_in_closed_form():
     assert pytest.approx(B, rel=1e-12, abs=1e-9) == linear.B
 
 
-def moved(state, delta):
+def perturb(state, delta):
     """x ⊕ δ: the attitude by a rotation in body axes, all other components by addition."""
     rows = np.array(flatten(state), dtype=float)
     rows[:6] += delta[:6]
@@ -66,7 +66,7 @@ def test_a_tumbling_vehicle_by_differences(name):
     for k in range(size):
         step = np.zeros(size)
         step[k] = 1e-6 * scale[k]
-        ends = [rate(moved(state, sign * step), command, vehicle) for sign in (1.0, -1.0)]
+        ends = [rate(perturb(state, sign * step), command, vehicle) for sign in (1.0, -1.0)]
         jacobian[:, k] = (ends[0] - ends[1]) / (2e-6 * scale[k])
     for k, axis in enumerate(np.eye(3)):
         jacobian[6:9, 6 + k] -= np.array(cross(state.omega_B, Vec3(*axis)))
@@ -104,7 +104,7 @@ def test_rows_and_columns_have_names():
     assert "theta_B.x" in repr(linear)
 
 
-def test_what_makes_no_sense_is_told():
+def test_invalid_arguments_are_refused():
     vehicle = samara.vehicle("crazyflie_documented")
     with pytest.raises(ValueError, match="states = 'some': expected one of rigid, all"):
         samara.linearize(vehicle, states="some")

@@ -10,7 +10,7 @@ import pytest
 from samara.compiler.compiled_step import CompiledStep
 from samara.compiler.llvm import cache as llvm_cache
 from samara.compiler.llvm import codegen
-from samara.compiler.llvm.cache import HEAD, MAGIC, cache_folder, digest, kept
+from samara.compiler.llvm.cache import HEADER, MAGIC, cache_folder, digest, load_or_compile
 
 
 @pytest.fixture
@@ -22,24 +22,26 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def compiled(monkeypatch):
     """Record the optimisation level of every compilation by LLVM."""
-    levels, optimised = [], codegen._optimised
+    levels, optimised = [], codegen._optimise
 
     def record_level(source, machine, effort):
         levels.append(effort)
         return optimised(source, machine, effort)
 
-    monkeypatch.setattr(codegen, "_optimised", record_level)
+    monkeypatch.setattr(codegen, "_optimise", record_level)
     return levels
 
 
 def logistic(rate, effort=1):
     """x ← r x (1 − x), seven times, by code that is new to this process."""
-    machine = CompiledStep(lambda x, r: (r[0] * x[0] * (1.0 - x[0]),), (0.3,), (rate,), effort=effort).machine()
+    machine = CompiledStep(
+        lambda x, r: (r[0] * x[0] * (1.0 - x[0]),), (0.3,), (rate,), optimisation_level=effort
+    ).machine()
     machine.run(7)
     return machine.carry[0, 0]
 
 
-def by_hand(rate):
+def expected_orbit(rate):
     x = 0.3
     for _ in range(7):
         x = rate * x * (1.0 - x)
@@ -50,17 +52,17 @@ KEY, CODE = digest("a key"), b"\x90" * 1000
 PATH = f"{KEY.hex()}.code"
 
 
-def whole(key=KEY, content=CODE):
-    return HEAD.pack(MAGIC, key, digest(content), len(content)) + content
+def cache_file(key=KEY, content=CODE):
+    return HEADER.pack(MAGIC, key, digest(content), len(content)) + content
 
 
 def test_code_is_compiled_once_and_gives_the_same_bits(folder, compiled):
     """The second time it comes from the disk; another optimisation level is other code."""
-    assert [logistic(3.7), logistic(3.7)] == [by_hand(3.7)] * 2
+    assert [logistic(3.7), logistic(3.7)] == [expected_orbit(3.7)] * 2
     assert compiled == [1]
-    assert logistic(3.7, effort=3) == by_hand(3.7)
+    assert logistic(3.7, effort=3) == expected_orbit(3.7)
     assert compiled == [1, 3]
-    assert logistic(3.9) == by_hand(3.9)  # a held input is not part of the code
+    assert logistic(3.9) == expected_orbit(3.9)  # a held input is not part of the code
     assert compiled == [1, 3]
     assert len(list(folder.iterdir())) == 2
 
@@ -71,7 +73,7 @@ def test_another_cpu_or_compiler_has_other_code(folder, compiled, monkeypatch):
     for k in range(len(key_parts)):
         changed = (*key_parts[:k], key_parts[k] + "x", *key_parts[k + 1 :])
         monkeypatch.setattr(codegen, "_compiler", lambda changed=changed: changed)
-        assert logistic(3.7) == by_hand(3.7)
+        assert logistic(3.7) == expected_orbit(3.7)
     assert len(compiled) == len(list(folder.iterdir())) == 1 + len(key_parts) == 6
 
 
@@ -81,13 +83,13 @@ def test_parts_of_a_key_do_not_run_together():
 
 BROKEN = {
     "empty": b"",
-    "shorter than its head": whole()[: HEAD.size - 1],
-    "cut": whole()[:-1],
-    "longer": whole() + b"\0",
-    "a byte changed": whole()[:-500] + b"\x91" + whole()[-499:],
-    "of another key": whole(key=digest("another")),
+    "shorter than its head": cache_file()[: HEADER.size - 1],
+    "cut": cache_file()[:-1],
+    "longer": cache_file() + b"\0",
+    "a byte changed": cache_file()[:-500] + b"\x91" + cache_file()[-499:],
+    "of another key": cache_file(key=digest("another")),
     "of another program": b"\x7fELF" + bytes(2000),
-    "of another format": whole().replace(MAGIC, b"samara code 0\n"),
+    "of another format": cache_file().replace(MAGIC, b"samara code 0\n"),
 }
 
 
@@ -95,35 +97,35 @@ BROKEN = {
 def test_a_damaged_file_is_written_again(folder, name):
     (folder / PATH).write_bytes(BROKEN[name])
     (folder / PATH).chmod(0o600)
-    assert kept(KEY, lambda: CODE) == CODE
-    assert (folder / PATH).read_bytes() == whole()
-    assert kept(KEY, lambda: b"never asked") == CODE
+    assert load_or_compile(KEY, lambda: CODE) == CODE
+    assert (folder / PATH).read_bytes() == cache_file()
+    assert load_or_compile(KEY, lambda: b"never asked") == CODE
 
 
 def test_every_byte_of_a_file_counts(folder):
     """Each byte changed in turn: the content is never used."""
-    for position in range(len(whole(content=CODE[:16]))):
-        data = bytearray(whole(content=CODE[:16]))
+    for position in range(len(cache_file(content=CODE[:16]))):
+        data = bytearray(cache_file(content=CODE[:16]))
         data[position] ^= 1
         (folder / PATH).write_bytes(data)
         (folder / PATH).chmod(0o600)
-        assert kept(KEY, lambda: b"made") == b"made"
+        assert load_or_compile(KEY, lambda: b"made") == b"made"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs a system with owners of files")
 def test_files_of_others_are_not_read(folder, tmp_path, monkeypatch):
     """A file that others may write to, one behind a link, a folder of another user, a folder that is open to all."""
     path, elsewhere = folder / PATH, tmp_path / "elsewhere"
-    path.write_bytes(whole(content=b"foreign"))
+    path.write_bytes(cache_file(content=b"foreign"))
     for mode in (0o620, 0o602, 0o666):
         path.chmod(mode)
         assert llvm_cache._read(path, KEY) is None
     path.chmod(0o644)  # others may read
-    assert kept(KEY, lambda: CODE) == b"foreign"
+    assert load_or_compile(KEY, lambda: CODE) == b"foreign"
     path.rename(elsewhere)
     path.symlink_to(elsewhere)
-    assert kept(KEY, lambda: CODE) == CODE
-    assert elsewhere.read_bytes() == whole(content=b"foreign") and not path.is_symlink()
+    assert load_or_compile(KEY, lambda: CODE) == CODE
+    assert elsewhere.read_bytes() == cache_file(content=b"foreign") and not path.is_symlink()
     folder.chmod(0o777)
     assert cache_folder() is None
     folder.chmod(0o700)
@@ -131,7 +133,7 @@ def test_files_of_others_are_not_read(folder, tmp_path, monkeypatch):
     someone = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: someone)
     assert cache_folder() is None
-    assert kept(KEY, lambda: b"made") == b"made"
+    assert load_or_compile(KEY, lambda: b"made") == b"made"
     assert llvm_cache._read(path, KEY) is None
 
 
@@ -139,7 +141,7 @@ def test_files_of_others_are_not_read(folder, tmp_path, monkeypatch):
 def test_the_folder_and_its_files_are_the_users_alone(folder):
     before = os.umask(0)
     try:
-        kept(KEY, lambda: CODE)
+        load_or_compile(KEY, lambda: CODE)
     finally:
         os.umask(before)
     assert (folder / PATH).stat().st_mode & 0o777 == 0o600
@@ -153,7 +155,7 @@ def test_without_a_usable_cache_everything_works(tmp_path, monkeypatch, compiled
     for named in ("off", str(tmp_path / "file"), str(tmp_path / "file" / "below"), ""):
         monkeypatch.setenv("SAMARA_CACHE", named)
         assert cache_folder() is None
-        assert logistic(3.7) == by_hand(3.7)
+        assert logistic(3.7) == expected_orbit(3.7)
     assert len(compiled) == 4
 
     def full(path):
@@ -161,7 +163,7 @@ def test_without_a_usable_cache_everything_works(tmp_path, monkeypatch, compiled
 
     monkeypatch.setenv("SAMARA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(llvm_cache, "atomic_write", full)
-    assert [logistic(3.7), logistic(3.7)] == [by_hand(3.7)] * 2
+    assert [logistic(3.7), logistic(3.7)] == [expected_orbit(3.7)] * 2
     assert len(compiled) == 6
 
 
@@ -178,14 +180,14 @@ def test_the_folder_is_in_the_users_cache(tmp_path, monkeypatch):
 
 def test_the_least_recently_used_file_is_deleted(folder, monkeypatch):
     """Space for three files of 1000 bytes: the first of them was used again, so the second is deleted."""
-    monkeypatch.setattr(llvm_cache, "LIMIT", 3 * len(whole()) + 500)
+    monkeypatch.setattr(llvm_cache, "MAX_CACHE_BYTES", 3 * len(cache_file()) + 500)
     names = ["one", "two", "three", "four"]
     (folder / "notes.txt").write_bytes(bytes(5000))  # not a cache file: neither counted nor deleted
     for age, name in enumerate(names[:3]):
-        kept(digest(name), lambda: CODE)
+        load_or_compile(digest(name), lambda: CODE)
         os.utime(folder / f"{digest(name).hex()}.code", (1000.0 + age, 1000.0 + age))
-    assert kept(digest("one"), lambda: b"never asked") == CODE
-    kept(digest("four"), lambda: CODE)
+    assert load_or_compile(digest("one"), lambda: b"never asked") == CODE
+    load_or_compile(digest("four"), lambda: CODE)
     left = {path.name for path in folder.iterdir()}
     assert left == {f"{digest(name).hex()}.code" for name in ("one", "three", "four")} | {"notes.txt"}
 
@@ -193,6 +195,6 @@ def test_the_least_recently_used_file_is_deleted(folder, monkeypatch):
 def test_concurrent_writers_leave_one_intact_file(folder):
     contents = [np.random.default_rng(k).bytes(50_000) for k in range(4)]
     with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda k: kept(digest(str(k % 4)), lambda: contents[k % 4]), range(80)))
+        results = list(pool.map(lambda k: load_or_compile(digest(str(k % 4)), lambda: contents[k % 4]), range(80)))
     assert all(code == contents[k % 4] for k, code in enumerate(results))
     assert sorted(path.name for path in folder.iterdir()) == sorted(f"{digest(str(k)).hex()}.code" for k in range(4))

@@ -5,12 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from samara.compiler.llvm.array_loop import ArraySpec, Loop, Pass, compile_loops
-from samara.compiler.llvm.network_gradient import Dense, DenseBack, DenseGradient
-from samara.compiler.trace.program import program_of
+from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, Pass, compile_loops
+from samara.compiler.llvm.network_gradient import Dense, DenseBackward, DenseGradient
+from samara.compiler.trace.program import trace_program
 
 
-@pytest.mark.parametrize(("rows", "columns", "kind"), [(3, 5, "tanh"), (8, 4, "relu"), (13, 22, "tanh")])
+@pytest.mark.parametrize(("rows", "columns", "activation"), [(3, 5, "tanh"), (8, 4, "relu"), (13, 22, "tanh")])
 def test_a_layer_forward_and_backward_is_that_of_numpy(rows, columns, activation):
     width, steps, rng = 4, 3, np.random.default_rng(0)
     W, b = rng.normal(size=(rows, columns)), rng.normal(size=rows)
@@ -35,9 +35,9 @@ def test_a_layer_forward_and_backward_is_that_of_numpy(rows, columns, activation
     one = {name: ArraySpec(name, (0,)) for name in ("W", "b", "W_bar", "b_bar")}
     size = rows, columns, width
     forward = Dense(one["W"], one["b"], column("x"), column("y"), *size, activation)
-    back = DenseBack(one["W"], column("y"), column("y_bar"), column("p"), column("x_bar"), *size, activation)
+    back = DenseBackward(one["W"], column("y"), column("y_bar"), column("p"), column("x_bar"), *size, activation)
     gradient = DenseGradient(column("x"), column("p"), one["W_bar"], one["b_bar"], *size)
-    loops = Loop((forward,)), Loop((back,), reverse=True), Loop((gradient,), at="end")
+    loops = ArrayLoop((forward,)), ArrayLoop((back,), reverse=True), ArrayLoop((gradient,), position="end")
     code = compile_loops(loops, fast=False)
     table = np.array([arrays[name].ctypes.data for name in code.names])
     code.call(table.ctypes.data, steps)
@@ -53,9 +53,9 @@ def test_a_layer_forward_and_backward_is_that_of_numpy(rows, columns, activation
 def test_shared_passes_share_a_function():
     """x → x² three times, from one location to the next: one function, three calls."""
     x = np.array([[1.5, -2.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
-    program = program_of(lambda x: ((x[0] * x[0],),), (0.0,))
+    program = trace_program(lambda x: ((x[0] * x[0],),), (0.0,))
     arrays = [ArraySpec("x", (2 * k,), 0, 1) for k in range(4)]
-    passes = [Pass(program, (a,), (b,), 2, apart=True) for a, b in pairwise(arrays)]
-    code = compile_loops((Loop(tuple(passes), at="start"),))
+    passes = [Pass(program, (a,), (b,), 2, shared=True) for a, b in pairwise(arrays)]
+    code = compile_loops((ArrayLoop(tuple(passes), position="start"),))
     code.call(np.array([x.ctypes.data]).ctypes.data, 1)
     assert x[:, 0].tolist() == [1.5, 1.5**2, 1.5**4, 1.5**8] and x[3, 1] == 256.0

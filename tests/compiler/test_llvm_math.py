@@ -16,9 +16,9 @@ import pytest
 from numpy.typing import NDArray
 
 from samara.compiler.llvm import codegen
-from samara.compiler.llvm.scan import Shape, compile_scan_llvm, scan_kernel
+from samara.compiler.llvm.scan import ScanShape, compile_scan_llvm, scan_kernel
 from samara.compiler.scan import Templates, compile_scan_python
-from samara.compiler.trace.program import program_of
+from samara.compiler.trace.program import trace_program
 from samara.core import ops
 
 Array = NDArray[Any]
@@ -58,7 +58,7 @@ def vector_code(dtype: str, a: Array, b: Array | None = None, fast: bool = False
 
 def run_at_width(width: int, dtype: str, a: Array, b: Array) -> dict[str, Array]:
     """The same from a kernel of this width alone; the argument count must be a multiple of it."""
-    kernel = scan_kernel(program_of(all_functions, *PAIR), Shape(2, (), 0, True, len(NAMES)), dtype, width)
+    kernel = scan_kernel(trace_program(all_functions, *PAIR), ScanShape(2, (), 0, True, len(NAMES)), dtype, width)
     pair, outputs, nothing = np.array([a, b], dtype=dtype), np.empty((len(NAMES), len(a)), dtype), np.zeros(1, dtype)
     pointers = [array.ctypes.data for array in (pair, nothing, nothing, nothing, outputs)]
     kernel.call(*pointers, 0, len(a), len(a), 1, 1)
@@ -304,7 +304,7 @@ def test_constant_exponents_are_as_good_as_any(dtype: str) -> None:
 def test_the_loop_calls_no_library(dtype: str) -> None:
     """LLVM would turn a vector sine into scalar calls. Only the branch for large angles may call the C library."""
     kernel = scan_kernel(
-        program_of(all_functions, *PAIR), Shape(2, (), 0, True, len(NAMES)), dtype, codegen.vector_width(dtype)
+        trace_program(all_functions, *PAIR), ScanShape(2, (), 0, True, len(NAMES)), dtype, codegen.vector_width(dtype)
     )
     loop, *far = re.split(r"^_?samara\.far\.\w+\.\w+:", kernel.assembly, flags=re.MULTILINE)
     library = re.compile(r"(?<![.\w])_?(a?sin|a?cos|a?tan|atan2|exp|log|pow)f?\b")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from samara.compiler.llvm import pairwise_sum
-from samara.compiler.llvm.pairwise_sum import Columns, NearSum
+from samara.compiler.llvm.pairwise_sum import DroneColumns, NeighbourSum
 from samara.core.algebra import Vec3, dot
 from samara.core.tree import unflatten
 
@@ -34,17 +34,17 @@ def pair_terms(target, source):
     return source.strength * target.p.x, (source.strength, target.p.z - source.p.y)
 
 
-NEAR = NearSum(pair_terms, margins, TARGET, SOURCE)
+NEIGHBOUR_SUM = NeighbourSum(pair_terms, margins, TARGET, SOURCE)
 
 
 def columns(values, numbers):
-    drones = Columns(len(values), numbers)
+    drones = DroneColumns(len(values), numbers)
     drones.values[:] = values
     return drones
 
 
-def summed(targets, source_values, target_numbers, source_numbers):
-    return NEAR.over(columns(targets, target_numbers), columns(source_values, source_numbers))
+def compiled_sum(targets, source_values, target_numbers, source_numbers):
+    return NEIGHBOUR_SUM.compute(columns(targets, target_numbers), columns(source_values, source_numbers))
 
 
 def loop_sum(targets, source_values, target_numbers, source_numbers):
@@ -90,7 +90,7 @@ def test_it_is_the_plain_double_loop_bit_for_bit(case):
     source_values = sources(places, radius, rng)
     expected, pairs = loop_sum(places, source_values, numbers, numbers)
     assert (pairs == 0) == (case in ("one", "none near"))
-    np.testing.assert_array_equal(summed(places, source_values, numbers, numbers), expected)
+    np.testing.assert_array_equal(compiled_sum(places, source_values, numbers, numbers), expected)
 
 
 def test_a_subset_of_targets():
@@ -102,13 +102,13 @@ def test_a_subset_of_targets():
     expected, pairs = loop_sum(places[:, subset], source_values, source_numbers[subset], source_numbers)
     assert pairs > 100
     np.testing.assert_array_equal(
-        summed(places[:, subset], source_values, source_numbers[subset], source_numbers), expected
+        compiled_sum(places[:, subset], source_values, source_numbers[subset], source_numbers), expected
     )
 
 
 def test_no_targets_or_no_sources():
-    assert summed(np.zeros((3, 0)), np.zeros((5, 4)), np.arange(0), np.arange(4)).shape == (3, 0)
-    assert not summed(np.zeros((3, 9)), np.zeros((5, 0)), np.arange(9), np.arange(0)).any()
+    assert compiled_sum(np.zeros((3, 0)), np.zeros((5, 4)), np.arange(0), np.arange(4)).shape == (3, 0)
+    assert not compiled_sum(np.zeros((3, 9)), np.zeros((5, 0)), np.arange(9), np.arange(0)).any()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -122,7 +122,7 @@ def test_a_value_that_is_not_finite_hides_no_neighbour(bad, component):
     numbers = np.arange(40)
     with np.errstate(invalid="ignore"):
         expected, _ = loop_sum(places, source_values, numbers, numbers)
-    np.testing.assert_array_equal(summed(places, source_values, numbers, numbers), expected)
+    np.testing.assert_array_equal(compiled_sum(places, source_values, numbers, numbers), expected)
 
 
 @pytest.mark.parametrize("shares", [2, 3, 50])
@@ -130,9 +130,9 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch, shares):
     rng = np.random.default_rng(6)
     places = rng.normal(size=(3, 200))
     source_values, numbers = sources(places, 1.0, rng), np.arange(200)
-    expected = summed(places, source_values, numbers, numbers)
-    monkeypatch.setattr(pairwise_sum, "shares_of", lambda work: shares)
-    np.testing.assert_array_equal(summed(places, source_values, numbers, numbers), expected)
+    expected = compiled_sum(places, source_values, numbers, numbers)
+    monkeypatch.setattr(pairwise_sum, "parallel_task_count", lambda work: shares)
+    np.testing.assert_array_equal(compiled_sum(places, source_values, numbers, numbers), expected)
 
 
 def test_another_order_of_drones_is_the_same_sum():
@@ -140,7 +140,9 @@ def test_another_order_of_drones_is_the_same_sum():
     rng = np.random.default_rng(7)
     places, order = rng.normal(size=(3, 120)), rng.permutation(120)
     source_values, numbers = sources(places, 1.0, rng), np.arange(120)
-    sums = summed(places, source_values, numbers, numbers)
-    permuted = summed(places[:, order], source_values[:, order], numbers[order], numbers[order])
+    sums = compiled_sum(places, source_values, numbers, numbers)
+    permuted = compiled_sum(places[:, order], source_values[:, order], numbers[order], numbers[order])
     np.testing.assert_allclose(permuted, sums[:, order], rtol=0.0, atol=1e-13)
-    np.testing.assert_array_equal(summed(places[:, order], source_values, numbers[order], numbers), sums[:, order])
+    np.testing.assert_array_equal(
+        compiled_sum(places[:, order], source_values, numbers[order], numbers), sums[:, order]
+    )

@@ -8,11 +8,11 @@ from jax.experimental import pallas as pl
 
 import samara
 from samara.compiler.jax.arrays import precision
-from samara.compiler.jax.folding_scalar import folded, new_trace, sum_over_others, unfolded
+from samara.compiler.jax.folding_scalar import fold_tree, new_trace, sum_over_others, unfold_leaves
 from samara.core.tree import flatten
-from samara.physics.air.downwash import Downwash, Exposed, downwash_wrench, jet_of
-from samara.physics.multirotor import at_rest, environment_of
-from samara.sim.stages.downwash import Pressing, downwash_on
+from samara.physics.air.downwash import Downwash, DownwashReceiver, downwash_wrench, rotor_jet
+from samara.physics.multirotor import complete_environment, state_at_rest
+from samara.sim.stages.downwash import DownwashGroup, downwash_wrenches
 
 VEHICLE = samara.vehicle("crazyflie")
 DOWNWASH = Downwash(body_area=0.003)
@@ -23,7 +23,7 @@ QUICK = {"xla_disable_hlo_passes": "fusion"}  # compiles several times faster
 def states():
     """Drones that hover above each other and side by side, (components, drones, flights)."""
     rng = np.random.default_rng(7)
-    hover = at_rest(VEHICLE)
+    hover = state_at_rest(VEHICLE)
     rows = np.repeat(np.array(flatten(hover), dtype=float)[:, None], DRONES * FLIGHTS, axis=1)
     rows = rows.reshape(-1, DRONES, FLIGHTS)
     rows[:3] = rng.uniform(-0.1, 0.1, (3, DRONES, FLIGHTS))
@@ -34,24 +34,24 @@ def states():
     return rows
 
 
-def downwash_wrenches(leaves):
+def jax_downwash_wrenches(leaves):
     """Force and torque of all jets of a flight on every drone of it, as six arrays (drones, flights)."""
-    state = folded(at_rest(VEHICLE), leaves, new_trace(jnp.dtype("float64")))
-    jet = jet_of(state, VEHICLE, environment_of(VEHICLE))
+    state = fold_tree(state_at_rest(VEHICLE), leaves, new_trace(jnp.dtype("float64")))
+    jet = rotor_jet(state, VEHICLE, complete_environment(VEHICLE))
 
     def push(exposed, jet):
         wrench = downwash_wrench(exposed, jet, VEHICLE, DOWNWASH)
         return wrench.f_W, wrench.tau_B
 
-    felt = sum_over_others(push, Exposed(state.p_W, state.q_WB), jet)
-    return [jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(felt)]
+    felt = sum_over_others(push, DownwashReceiver(state.p_W, state.q_WB), jet)
+    return [jnp.broadcast_to(x, leaves[0].shape) for x in unfold_leaves(felt)]
 
 
-def in_kernel(leaves):
+def run_in_kernel(leaves):
     """The same, with all drones of two flights in each block."""
 
     def kernel(*references):
-        wrenches = downwash_wrenches([reference[:] for reference in references[: len(leaves)]])
+        wrenches = jax_downwash_wrenches([reference[:] for reference in references[: len(leaves)]])
         for into, row in zip(references[len(leaves) :], wrenches, strict=True):
             into[:] = row
 
@@ -66,15 +66,15 @@ def in_kernel(leaves):
     )(*leaves)
 
 
-@pytest.mark.parametrize("executor", [downwash_wrenches, pytest.param(in_kernel, marks=pytest.mark.long)])
+@pytest.mark.parametrize("executor", [jax_downwash_wrenches, pytest.param(run_in_kernel, marks=pytest.mark.long)])
 def test_downwash_is_that_of_the_cpu(executor):
     rows = states()
-    environment = np.array(flatten(environment_of(VEHICLE)), dtype=float)
+    environment = np.array(flatten(complete_environment(VEHICLE)), dtype=float)
     expected = np.empty((6, DRONES, FLIGHTS))
     for flight in range(FLIGHTS):
         around = np.repeat(environment[:, None], DRONES, axis=1)
-        drones = Pressing(VEHICLE, np.arange(DRONES), np.ascontiguousarray(rows[:, :, flight]), around, DOWNWASH)
-        expected[:, :, flight] = downwash_on([drones])[0]
+        drones = DownwashGroup(VEHICLE, np.arange(DRONES), np.ascontiguousarray(rows[:, :, flight]), around, DOWNWASH)
+        expected[:, :, flight] = downwash_wrenches([drones])[0]
     with precision("float64"):
         felt = np.stack(
             [np.asarray(x) for x in jax.jit(executor, compiler_options=QUICK)([jnp.asarray(row) for row in rows])]
@@ -88,8 +88,8 @@ def test_sums_exclude_the_drone_itself_and_other_flights():
     x = np.random.default_rng(1).normal(size=(3, 5))
 
     def total(array):
-        (x_folded,) = folded((0.0,), [array], new_trace(jnp.dtype("float64")))
-        return unfolded(sum_over_others(lambda a, b: b - 2.0 * a, x_folded, x_folded))[0]
+        (x_folded,) = fold_tree((0.0,), [array], new_trace(jnp.dtype("float64")))
+        return unfold_leaves(sum_over_others(lambda a, b: b - 2.0 * a, x_folded, x_folded))[0]
 
     with precision("float64"):
         result = np.asarray(total(jnp.asarray(x)))

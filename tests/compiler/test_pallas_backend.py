@@ -20,13 +20,13 @@ from support.scans import (
     closed_loop,
     open_loop,
     plain_crazyflie,
-    python_with,
+    run_python,
     spring,
 )
 from support.tricopter import tricopter
 
 import samara
-from samara.compiler.jax.folding_scalar import rk4_in_kernel, rk4_rolled
+from samara.compiler.jax.folding_scalar import rk4_in_kernel, rk4_loop
 from samara.compiler.jax.scan import Launch, compile_scan_pallas, flat_body, kernel_function
 from samara.compiler.scan import Templates, compile_scan_python
 from samara.compiler.stepper import Stepper
@@ -43,7 +43,9 @@ ONE_KERNEL = "__gpu$xla.gpu.triton"
 def lowered_for_cuda(flight: Flight, every: int, dtype: str = "float32", fast: bool = False) -> str:
     """Return the module that a GPU would compile, with Triton's program in it."""
     kernel = kernel_function(flight.body, flight.templates, dtype=dtype, fast=fast)
-    operands = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, dtype), (flight.carry, flight.held, flight.inputs))
+    operands = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, dtype), (flight.carry, flight.constants, flight.inputs)
+    )
     traced = jax.jit(kernel, static_argnums=(3, 4)).trace(*operands, len(flight.inputs), every)
     return traced.lower(lowering_platforms=("cuda",)).as_text()
 
@@ -103,7 +105,7 @@ def test_a_loop_over_stages_equals_the_unrolled_step():
     dt = [np.array(2.0 * np.pi / steps)]
     ends = [
         np.asarray(in_interpreter(orbit(advance), templates, dtype="float64")(start, dt, None, steps, steps)[0])
-        for advance in (rk4, rk4_rolled)
+        for advance in (rk4, rk4_loop)
     ]
     assert np.abs(ends[0] - ends[1]).max() < 1e-14
     assert np.abs(ends[1][:4] - start[:4]).max() < 1e-6
@@ -114,7 +116,7 @@ def airy_crazyflie() -> samara.Vehicle:
     return plain_crazyflie().replace({"rotors.radius": 0.0231}).with_effect(DYNAMIC_AIR, RotorAir(solidity=0.14))
 
 
-def length(flight: Flight) -> tuple[int, int]:
+def equation_counts(flight: Flight) -> tuple[int, int]:
     """Return the equation count of a kernel's step, and its operation count."""
     flat = flat_body(flight.body, flight.templates, "float32")
     leaves = [[jnp.zeros(1, "float32")] * len(flatten(part)) for part in flight.templates]
@@ -124,11 +126,13 @@ def length(flight: Flight) -> tuple[int, int]:
 def test_long_stages_become_a_loop_and_short_ones_do_not():
     """With dynamic inflow the same work in a third of the equations; a plain step is unchanged, to the equation."""
     (rolled, work), (written, same_work) = (
-        length(open_loop(airy_crazyflie(), 1, 1, advance)) for advance in (rk4_in_kernel, rk4)
+        equation_counts(open_loop(airy_crazyflie(), 1, 1, advance)) for advance in (rk4_in_kernel, rk4)
     )
     assert rolled < 0.4 * written
     assert work == pytest.approx(same_work, rel=0.05)
-    assert length(open_loop(plain_crazyflie(), 1, 1, rk4_in_kernel)) == length(open_loop(plain_crazyflie(), 1, 1))
+    assert equation_counts(open_loop(plain_crazyflie(), 1, 1, rk4_in_kernel)) == equation_counts(
+        open_loop(plain_crazyflie(), 1, 1)
+    )
 
 
 @pytest.mark.long
@@ -178,7 +182,7 @@ def test_every_operation_lowers():
 @pytest.mark.long
 def test_it_lowers_with_doubles_off_too():
     """On a GPU machine JAX has its defaults: float32, and integers of 32 bits."""
-    python_with(
+    run_python(
         {"JAX_ENABLE_X64": "0"},
         """
         from test_pallas_backend import *
@@ -243,9 +247,9 @@ def test_a_kernel_takes_the_idle_path_in_the_air_only():
     carry = np.repeat(np.array(flatten(state))[:, None], 16, axis=1)
     carry[2], carry[5] = np.where(np.arange(16) < 15, 1.0, 0.0685), -1.0
     inputs = np.tile(np.array(command), (60, 1))
-    full_scan = scan._replace(quiet=None)
+    full_scan = scan._replace(idle_path=None)
     results = [
-        in_interpreter(variant.body, variant.templates, variant.quiet, dtype="float64", launch=Launch(block=8))(
+        in_interpreter(variant.body, variant.templates, variant.idle_path, dtype="float64", launch=Launch(block=8))(
             carry, [1e-3], inputs, 60, 20
         )
         for variant in (scan, full_scan)
@@ -255,7 +259,7 @@ def test_a_kernel_takes_the_idle_path_in_the_air_only():
     heights = np.asarray(results[0][1])[:, 2]
     assert heights[0, 15] < 0.06 and heights[0, 14] > 0.9
     assert np.asarray(results[0][0])[5, 15] > -0.9  # it was stopped
-    kernel = kernel_function(scan.body, scan.templates, scan.quiet, dtype="float32", fast=True)
+    kernel = kernel_function(scan.body, scan.templates, scan.idle_path, dtype="float32", fast=True)
     operands = jax.tree.map(lambda x: jax.ShapeDtypeStruct(np.shape(x), "float32"), (carry, [1e-3], inputs))
     text = jax.jit(kernel, static_argnums=(3, 4)).trace(*operands, 60, 20).lower(lowering_platforms=("cuda",)).as_text()
     assert text.count(ONE_KERNEL) == 1

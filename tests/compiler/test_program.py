@@ -18,10 +18,10 @@ from samara.compiler.trace.program import (
     OPERATIONS,
     Instruction,
     Program,
-    program_of,
-    program_of_expressions,
+    program_from_expressions,
+    trace_program,
 )
-from samara.compiler.trace.tape_scalar import play
+from samara.compiler.trace.tape_scalar import evaluate_program
 from samara.control.geometric import geometric
 from samara.core import ops
 from samara.core.algebra import Vec3
@@ -31,7 +31,7 @@ from samara.core.tree import flatten, unflatten
 from samara.export.c_syntax import array, c_lines
 from samara.physics.types import Reference
 
-MEANING = {
+DEFINITIONS = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
@@ -52,18 +52,20 @@ MEANING = {
     "select": lambda c, a, b: a if c != 0.0 else b,
     "if_else_zero": lambda c, a: a if c != 0.0 else 0.0,
 } | {name: getattr(np, name) for name in ("sqrt", "sin", "cos", "tan", "exp", "log", "floor")}
-MEANING |= {name: getattr(np, name.replace("a", "arc", 1)) for name in ("asin", "acos", "atan")}
+DEFINITIONS |= {name: getattr(np, name.replace("a", "arc", 1)) for name in ("asin", "acos", "atan")}
 OPERAND_COUNTS = {"power": 2, "atan2": 2, "select": 3} | dict.fromkeys(
     ("sqrt", "sin", "cos", "tan", "exp", "log", "floor"), 1
 )
 OPERAND_COUNTS |= dict.fromkeys(("asin", "acos", "atan"), 1)
-OPERAND_COUNTS = {name: OPERAND_COUNTS.get(name) or meaning.__code__.co_argcount for name, meaning in MEANING.items()}
+OPERAND_COUNTS = {
+    name: OPERAND_COUNTS.get(name) or meaning.__code__.co_argcount for name, meaning in DEFINITIONS.items()
+}
 INPUTS = 3
 
 
 def every_operation_of_every_other(names):
     """x₀ … x₂, each operation on them, and each operation with one of those at each operand."""
-    instructions = [Instruction("input", place=(0, k)) for k in range(INPUTS)]
+    instructions = [Instruction("input", location=(0, k)) for k in range(INPUTS)]
     instructions += [Instruction(name, tuple(range(OPERAND_COUNTS[name]))) for name in names]
     outputs = list(range(INPUTS, len(instructions)))
     for outer, inner in product(names, names):
@@ -81,9 +83,11 @@ def evaluate_by_definition(program, numbers):
     with np.errstate(all="ignore"):
         for instruction in program.instructions:
             if instruction.operation == "input":
-                values.append(np.float64(numbers[instruction.place[1]]))
+                values.append(np.float64(numbers[instruction.location[1]]))
             else:
-                values.append(np.float64(MEANING[instruction.operation](*(values[i] for i in instruction.arguments))))
+                values.append(
+                    np.float64(DEFINITIONS[instruction.operation](*(values[i] for i in instruction.arguments)))
+                )
     return np.array([values[i] for i in program.outputs[0]])
 
 
@@ -92,13 +96,13 @@ NUMBERS += [(math.nan, 0.3, 0.4), (0.7, math.nan, -0.4), (0.7, -0.3, math.nan)]
 
 
 def test_the_list_of_operations_is_complete():
-    assert set(MEANING) == {*OPERATIONS.values(), "select"}
-    assert {*CONDITIONS} <= set(MEANING)
+    assert set(DEFINITIONS) == {*OPERATIONS.values(), "select"}
+    assert {*CONDITIONS} <= set(DEFINITIONS)
 
 
 def test_machine_code_computes_the_program():
     """NaN is different from every number, and true as a condition. (Sines: see test_llvm_math.)"""
-    program = every_operation_of_every_other([name for name in MEANING if name not in ELEMENTARY])
+    program = every_operation_of_every_other([name for name in DEFINITIONS if name not in ELEMENTARY])
     call = compile_program(program, [INPUTS])
     for numbers in NUMBERS:
         results = np.array(call(numbers))
@@ -109,12 +113,12 @@ def test_machine_code_computes_the_program():
 
 def test_python_computes_the_program():
     """Each operation on the inputs, on arrays, as adjoints are evaluated without a compiler."""
-    instructions = [Instruction("input", place=(0, k)) for k in range(INPUTS)]
-    instructions += [Instruction(name, tuple(range(OPERAND_COUNTS[name]))) for name in MEANING]
+    instructions = [Instruction("input", location=(0, k)) for k in range(INPUTS)]
+    instructions += [Instruction(name, tuple(range(OPERAND_COUNTS[name]))) for name in DEFINITIONS]
     program = Program(tuple(instructions), (tuple(range(INPUTS, len(instructions))),))
     for numbers in NUMBERS[:4]:
         with np.errstate(all="ignore"):
-            (replayed,) = play(program, [[np.atleast_1d(x) for x in numbers]])
+            (replayed,) = evaluate_program(program, [[np.atleast_1d(x) for x in numbers]])
         values = np.array([float(np.ravel(value)[0]) for value in replayed])
         np.testing.assert_allclose(
             values, evaluate_by_definition(program, numbers), rtol=1e-12, atol=1e-12, equal_nan=True
@@ -123,7 +127,7 @@ def test_python_computes_the_program():
 
 def test_c_computes_the_program(tmp_path):
     """Parentheses are set where C's operator precedence needs them."""
-    program = every_operation_of_every_other(list(MEANING))
+    program = every_operation_of_every_other(list(DEFINITIONS))
     count = len(program.outputs[0])
     lines = c_lines(
         program, [array("x", [f"in_{k}" for k in range(INPUTS)])], [array("y", [f"out {k}" for k in range(count)])]
@@ -150,7 +154,7 @@ def program_by_operators(function, *templates):
         unflatten(template, iter(casadi.vertsplit(x) if x.numel() else []))
         for template, x in zip(templates, symbols, strict=True)
     ]
-    return program_of_expressions(symbols, [casadi.vertcat(*flatten(result)) for result in function(*arguments)])
+    return program_from_expressions(symbols, [casadi.vertcat(*flatten(result)) for result in function(*arguments)])
 
 
 def everything(x, y):
@@ -184,4 +188,4 @@ def test_a_trace_is_that_of_casadis_own_operators():
         (step, state, command),
         (control, state, Reference(Vec3(0.0, 0.0, 1.0))),
     ):
-        assert program_of(function, *templates) == program_by_operators(function, *templates)
+        assert trace_program(function, *templates) == program_by_operators(function, *templates)

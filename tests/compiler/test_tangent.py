@@ -8,20 +8,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.components import BESIDE, effect_numbers
+from support.components import REQUIRED_EFFECTS, effect_numbers
 
 import samara
-from samara.compiler.derivatives.forward import Group, compile_tangent, tangent_of
+from samara.compiler.derivatives.forward import InputGroup, compile_tangent, tangent_program
 from samara.compiler.derivatives.rules import FLAT, SELECTIONS, SLOPES
-from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+from samara.compiler.jax.folding_scalar import fold_tree, new_trace, unfold_leaves
 from samara.compiler.llvm.scan import compile_program, compile_scan_llvm
 from samara.compiler.simulator import compile
 from samara.compiler.stepper import Stepper
-from samara.compiler.trace.program import OPERATIONS, Program, program_of
+from samara.compiler.trace.program import OPERATIONS, Program, trace_program
 from samara.core import ops
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.physics.multirotor import environment_of
+from samara.physics.multirotor import complete_environment
 from samara.physics.types import CALM
 from samara.vehicles.defaults import clearance
 from samara.vehicles.effects import OPTIONS
@@ -67,7 +67,9 @@ def test_slopes_are_those_of_differences(operation):
 def evaluate_tangents(function, *numbers):
     """Return the derivatives of a function of scalars along each of them, through its program."""
     size = len(numbers)
-    program = tangent_of(program_of(lambda x: (function(*x),), numbers), [Group(size, tuple(range(size)))], size)
+    program = tangent_program(
+        trace_program(lambda x: (function(*x),), numbers), [InputGroup(size, tuple(range(size)))], size
+    )
     assert isinstance(program, Program)
     values = compile_program(program, [size * (1 + size)])([*numbers, *np.eye(size).ravel()])
     return values[len(values) // (1 + size) :].reshape(size, -1)
@@ -120,7 +122,7 @@ GROUPS = {
         "imbalance": {},
     },
     "structure": {
-        "drag": {"axes": "world", "linear": (0.1, 0.1, 0.2), "isotropic": 0.02},
+        "drag": {"frame": "world", "linear": (0.1, 0.1, 0.2), "isotropic": 0.02},
         "propwash": {"gusts": 0.0},
         "slung_load": {"mass": 0.2, "length": 1.0},
         "arms": {},
@@ -128,7 +130,7 @@ GROUPS = {
     "blades": {"rotor_air": {"model": "dynamic"}, "flapping": {}, "damping": {"linear": (0.01, 0.01, 0.01)}},
     "momentum": {"rotor_air": {"model": "momentum"}},
     "dynamic_3": {"rotor_air": {"model": "dynamic_3"}},
-    "fit": {"rotor_fit": {"blade": "apc_10x4.7"}, "drag": {"axes": "body", "quadratic": (0.1, 0.1, 0.2)}},
+    "fit": {"rotor_fit": {"blade": "apc_10x4.7"}, "drag": {"frame": "body", "quadratic": (0.1, 0.1, 0.2)}},
     "gazebo": {"rolling_moment": {"coefficient": 1e-6}, "thrust_fade": {"airspeed": 25.0}},
     "coaxial": {"coaxial": {"solidity": 0.1}},
 }
@@ -145,7 +147,7 @@ VARY = {
 _grouped = {name for group in GROUPS.values() for name in group}
 for _name in OPTIONS.keys() - _grouped:  # an effect without a group flies alone, with the effects it needs
     GROUPS[_name], VARY[_name] = (
-        {**{name: {} for name in BESIDE.get(_name, {})}, _name: effect_numbers(_name)},
+        {**{name: {} for name in REQUIRED_EFFECTS.get(_name, {})}, _name: effect_numbers(_name)},
         ("mass",),
     )
 LOWER = tuple(rotor._replace(r_B=rotor.r_B - Vec3(0.0, 0.0, 0.08), spin=-rotor.spin) for rotor in BARE.rotors)
@@ -167,8 +169,8 @@ class Flight:
         self.sim = compile(vehicle, integrator="euler", vary=VARY[group])
         rng = np.random.default_rng(7)
         state, command = samara.hover(vehicle, (0.0, 0.0, 1.0))
-        environment = environment_of(vehicle)._replace(wind_W=Vec3(1.0, -2.0, 0.5))
-        self.shapes = state, environment, self.sim.stepper.varied()
+        environment = complete_environment(vehicle)._replace(wind_W=Vec3(1.0, -2.0, 0.5))
+        self.shapes = state, environment, self.sim.stepper.varied_parameters()
         charged = [0.8 if name.endswith("charge") else 1.0 for name in leaf_names(state)]
         rest_state = np.array(flatten(state))[:, None] * np.array(charged)[:, None]
         size = np.maximum(np.abs(rest_state), 0.1)
@@ -211,9 +213,9 @@ class Flight:
         def step(*groups):
             trace = new_trace(jnp.float64)
             arguments = (
-                folded(template, leaves, trace) for template, leaves in zip(scan.templates, groups, strict=True)
+                fold_tree(template, leaves, trace) for template, leaves in zip(scan.templates, groups, strict=True)
             )
-            return unfolded(scan.body(*arguments)[0])
+            return unfold_leaves(scan.body(*arguments)[0])
 
         return step, (wide(self.state), wide([DT, *self.held]), wide(self.commands[0]))
 
@@ -342,7 +344,7 @@ def test_on_the_ground_and_off_it():
     both = np.concatenate([carry, d_carry])
     results = [
         compile_tangent(variant, (), ())(both.copy(), [5e-4], commands, 30)[1]
-        for variant in (scan, scan._replace(quiet=None))
+        for variant in (scan, scan._replace(idle_path=None))
     ]
     np.testing.assert_array_equal(*results)
     run = compile_scan_llvm(*scan, dtype="float64")

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from samara.compiler.compiled_step import CompiledStep
-from samara.compiler.jax.folding_scalar import Folded, folded, new_trace, unfolded
+from samara.compiler.jax.folding_scalar import FoldingScalar, fold_tree, new_trace, unfold_leaves
 from samara.compiler.trace.casadi_scalar import SX, Symbol
-from samara.compiler.trace.program import program_of
-from samara.compiler.trace.tape_scalar import Tape, play, taped
+from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.tape_scalar import Tape, evaluate_program, record_tape
 from samara.core import ops
-from samara.core.traced import TraceError
+from samara.core.traced_scalar import TraceError
 
 TYPES = {
     "symbol": lambda: Symbol(SX.sym("x")),
-    "tape": lambda: Tape().scalar(),
-    "folded": lambda: Folded(jnp.float64(0.3), new_trace(jnp.float64)),
+    "tape": lambda: Tape().add_input(),
+    "folded": lambda: FoldingScalar(jnp.float64(0.3), new_trace(jnp.float64)),
 }
 
 REFUSED = {
@@ -81,7 +81,7 @@ def unhashable(state):
 def test_any_other_type_error_of_a_component_gets_its_line_too(component):
     line = component.__code__.co_firstlineno + 1
     with pytest.raises(TraceError, match=rf"test_trace_errors\.py:{line}, in {component.__name__}: `"):
-        program_of(component, (0.0,))
+        trace_program(component, (0.0,))
 
 
 def test_an_unrelated_error_is_unchanged():
@@ -89,7 +89,7 @@ def test_an_unrelated_error_is_unchanged():
         return (np.no_such_function(state[0]),)
 
     with pytest.raises(AttributeError, match="no_such_function"):
-        program_of(absent, (0.0,))
+        trace_program(absent, (0.0,))
 
 
 def test_the_line_is_that_of_the_component_and_not_of_the_operations_it_uses():
@@ -97,7 +97,7 @@ def test_the_line_is_that_of_the_component_and_not_of_the_operations_it_uses():
         return ops.clamp(x, 0.0, "high")
 
     with pytest.raises(TraceError, match=r"test_trace_errors\.py:\d+, in component: `ops.clamp"):
-        program_of(lambda x: (component(x[0]),), (0.0,))
+        trace_program(lambda x: (component(x[0]),), (0.0,))
 
 
 POINTS = [-2.5, -0.0, 0.0, 1e-300, 3.0, math.inf, -math.inf, math.nan]
@@ -110,13 +110,13 @@ def bits(values):
 def test_abs_traces_with_the_bits_of_python():
     expected = bits(abs(x) for x in POINTS)
     machine = CompiledStep(lambda state, held_inputs: (abs(+held_inputs[0]),), (0.0,), (0.0,)).machine(len(POINTS))
-    machine.held[0] = POINTS
+    machine.held_inputs[0] = POINTS
     machine.run()
     assert bits(machine.carry[0]) == expected
-    program, numbers = taped(lambda x: (abs(+x),))
-    assert bits(play(program, ((x,), numbers))[0][0] for x in POINTS) == expected
+    program, numbers = record_tape(lambda x: (abs(+x),))
+    assert bits(evaluate_program(program, ((x,), numbers))[0][0] for x in POINTS) == expected
     trace = new_trace(jnp.float64)
-    values = unfolded((abs(+folded((0.0,), [jnp.array(POINTS)], trace)[0]),))[0]
+    values = unfold_leaves((abs(+fold_tree((0.0,), [jnp.array(POINTS)], trace)[0]),))[0]
     assert bits(values) == expected
 
 
@@ -134,17 +134,17 @@ def test_numpy_numbers_beside_operators_keep_their_order():
         return two - x, two / x, ops.where(two < x, 1.0, 0.0), ops.where(two >= x, 1.0, 0.0)
 
     machine = CompiledStep(component, (0.0,) * 4, (0.0,)).machine(2)
-    machine.held[0] = [0.5, 4.0]
+    machine.held_inputs[0] = [0.5, 4.0]
     machine.run()
     assert machine.carry.tolist() == [[1.5, -2.0], [4.0, 0.5], [0.0, 1.0], [1.0, 0.0]]
 
 
 def test_a_tape_compares_for_equality_and_takes_powers():
     """`==` was object identity, always false, and `samara.core.ops.power` an AttributeError."""
-    program, numbers = taped(
+    program, numbers = record_tape(
         lambda x: (ops.where(x == 2.0, 7.0, 8.0), ops.where(x != 2.0, 7.0, 8.0), ops.power(x, 1.5))
     )
-    assert play(program, ((2.0,), numbers))[0] == [7.0, 8.0, 2.0**1.5]
-    assert play(program, ((4.0,), numbers))[0] == [8.0, 7.0, 8.0]
+    assert evaluate_program(program, ((2.0,), numbers))[0] == [7.0, 8.0, 2.0**1.5]
+    assert evaluate_program(program, ((4.0,), numbers))[0] == [8.0, 7.0, 8.0]
     with pytest.raises(TraceError, match=r"`x\*\*x` cannot be traced: .*; use samara\.core\.ops\.power"):
-        taped(lambda x: (x**x,))
+        record_tape(lambda x: (x**x,))

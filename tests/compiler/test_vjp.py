@@ -16,7 +16,7 @@ def rows(tree):
     return np.array(flatten(tree))
 
 
-def alike(first, second):
+def is_bit_identical(first, second):
     """Whether two pullbacks have the same bits."""
     return rows(first[:2]).tobytes() == rows(second[:2]).tobytes() and all(
         rows(tuple(a)).tobytes() == rows(tuple(b)).tobytes()
@@ -24,7 +24,7 @@ def alike(first, second):
     )
 
 
-class There(Flight):
+class CotangentFlight(Flight):
     """Three drones that tumble, and cotangents of their states after every step."""
 
     def __init__(self, group):
@@ -68,7 +68,7 @@ class There(Flight):
 @pytest.mark.parametrize("group", ["rotors", *(pytest.param(name, marks=pytest.mark.long) for name in (*GROUPS,)[1:])])
 def test_cotangents_through_every_effect(group):
     """dL = x̄·dx + ū·du + h̄·dh is that of differences and of the tangent; one step is JAX's; and drone 1 alone has its bits."""
-    flight = There(group)
+    flight = CotangentFlight(group)
     pullback = flight.back()
     assert rows(pullback.final).tobytes() == flight.rollout()[:, -1].tobytes()
     held_bars = rows((pullback.environment, *pullback.vehicle.values()))
@@ -105,7 +105,7 @@ def test_cotangents_through_every_effect(group):
 
 def test_numpy_evaluates_the_same_program():
     """To rounding: forward, NumPy computes the source as written, and machine code the expressions simplified by CasADi."""
-    flight = There("rotors")
+    flight = CotangentFlight("rotors")
     by_numpy = compile(flight.sim.vehicle, "numpy", integrator="euler", vary=flight.sim.vary)
     result, expected = flight.back(by_numpy), flight.back()
     for bars, expected_bars in zip(result[:3], expected[:3], strict=True):
@@ -138,8 +138,8 @@ def test_recomputed_segments_change_nothing(monkeypatch):
     sim = compile(CRAZYFLIE, integrator="euler", vary=("mass",))
     expected = sim.vjp(state, commands, bar, DT)
     for retained_bytes in (1, 60_000):  # a step at a time, and several
-        monkeypatch.setattr(reverse, "RETAINED", retained_bytes)
-        assert alike(expected, sim.vjp(state, commands, bar, DT))
+        monkeypatch.setattr(reverse, "MAX_CHECKPOINT_BYTES", retained_bytes)
+        assert is_bit_identical(expected, sim.vjp(state, commands, bar, DT))
 
 
 def test_one_drone_in_plain_numbers():
@@ -158,7 +158,7 @@ def test_one_drone_in_plain_numbers():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"cotangent": (1.0, 2.0)}, "cotangent has 2 numbers; expected"),
         ({"cotangent": "long"}, r"cotangent\[0\] has shape \(5,\); expected"),

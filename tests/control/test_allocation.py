@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import linprog, lsq_linear
 
 import samara
-from samara.control.allocation import allocation_for, command_for_wrench, least_squares_allocation, rotor_thrusts
+from samara.control.allocation import build_allocation, command_for_wrench, least_squares_allocation, rotor_thrusts
 from samara.core.algebra import Vec3
 from samara.physics.rotors.actuator import SecondOrder
 from samara.physics.rotors.propulsion import SECOND_ORDER_ACTUATOR
@@ -50,12 +50,12 @@ def random_wrenches(vehicle, count, size, seed=0):
     return wrenches
 
 
-def given(wrenches, allocation):
+def allocate(wrenches, allocation):
     """Thrusts (rotors, count) for wrenches (4, count)"""
     return np.array(rotor_thrusts(wrenches[0], Vec3(*wrenches[1:]), allocation))
 
 
-def failures(vehicle):
+def failure_cases(vehicle):
     """All healthy, and each rotor failed in turn."""
     count = len(vehicle.rotors)
     return [(True,) * count, *(tuple(i != failed for i in range(count)) for failed in range(count))]
@@ -71,10 +71,10 @@ def test_within_the_limits_the_rotors_give_the_desired_wrench(name):
     wrenches = random_wrenches(vehicle, 500, 0.1)
     B = wrench_matrix(vehicle)
     assert pytest.approx(effectiveness(vehicle)[2:], abs=1e-15) == B
-    thrusts = given(wrenches, allocation_for(vehicle))
+    thrusts = allocate(wrenches, build_allocation(vehicle))
     assert np.abs((B @ thrusts - wrenches) / scales(vehicle)[:, None]).max() <= 1e-12
     assert np.abs(thrusts - np.linalg.pinv(B) @ wrenches).max() <= 1e-12 * weight(vehicle)
-    assert np.abs(thrusts - given(wrenches, least_squares_allocation(vehicle))).max() <= 1e-12 * weight(vehicle)
+    assert np.abs(thrusts - allocate(wrenches, least_squares_allocation(vehicle))).max() <= 1e-12 * weight(vehicle)
 
 
 @pytest.mark.parametrize("name", ROTORCRAFT)
@@ -83,8 +83,8 @@ def test_no_limit_is_ever_violated(name, size):
     vehicle = samara.vehicle(name)
     low, high = np.array(thrust_limits(vehicle)).T[:, :, None]
     wrenches = random_wrenches(vehicle, 2000, size)
-    for healthy in failures(vehicle):
-        thrusts = given(wrenches, allocation_for(vehicle, healthy))
+    for healthy in failure_cases(vehicle):
+        thrusts = allocate(wrenches, build_allocation(vehicle, healthy))
         assert (low <= thrusts).all() and (thrusts <= high).all()
         assert (thrusts[~np.array(healthy)] == low[~np.array(healthy)]).all()  # a failed rotor gets no demand
 
@@ -94,10 +94,10 @@ def test_commands_stay_within_their_range(name):
     vehicle = samara.vehicle(name)
     state, _ = samara.hover(vehicle)
     wrenches = random_wrenches(vehicle, 500, 5.0)
-    commands = np.array(command_for_wrench(wrenches[0], Vec3(*wrenches[1:]), state, vehicle, allocation_for(vehicle)))
+    commands = np.array(command_for_wrench(wrenches[0], Vec3(*wrenches[1:]), state, vehicle, build_allocation(vehicle)))
     assert commands.min() >= -1e-12 and commands.max() <= 1.0 + 1e-9
     full_thrust_command = command_for_wrench(
-        1e3 * weight(vehicle), Vec3(0.0, 0.0, 0.0), state, vehicle, allocation_for(vehicle)
+        1e3 * weight(vehicle), Vec3(0.0, 0.0, 0.0), state, vehicle, build_allocation(vehicle)
     )
     assert full_thrust_command == pytest.approx((1.0,) * len(vehicle.rotors), rel=1e-9)
 
@@ -165,11 +165,11 @@ def test_a_quadrotor_gives_the_optimum_in_order_of_priority(name):
     """Against linear programs over all thrusts: the four of a quadrotor are free, so the programs give the optimum."""
     vehicle = samara.vehicle(name)
     effect, limits, size = wrench_matrix(vehicle), thrust_limits(vehicle), scales(vehicle)
-    allocation = allocation_for(vehicle)
+    allocation = build_allocation(vehicle)
     kinds = set()
     for seed, magnitude in enumerate((0.3, 0.8, 3.0)):
         wrenches = random_wrenches(vehicle, 12, magnitude, seed)
-        thrust, roll, pitch, yaw = effect @ given(wrenches, allocation)
+        thrust, roll, pitch, yaw = effect @ allocate(wrenches, allocation)
         for k, wrench in enumerate(wrenches.T):
             fraction, best_thrust, best_yaw = solve_linear_programs(wrench, effect, limits)
             assert roll[k] == pytest.approx(fraction * wrench[1], abs=1e-7 * size[1])
@@ -195,15 +195,15 @@ def test_more_rotors_give_the_best_of_their_family(name):
     """T = base (f, σ τx, σ τy) + yaw t, healthy or with a failed rotor: linear programs over f, t and σ find nothing better."""
     vehicle = samara.vehicle(name)
     size = scales(vehicle)
-    for seed, healthy in enumerate(failures(vehicle)[:3]):
-        allocation = allocation_for(vehicle, healthy)
+    for seed, healthy in enumerate(failure_cases(vehicle)[:3]):
+        allocation = build_allocation(vehicle, healthy)
         if len(allocation.groups) < 2:
             continue  # a quadrotor with a failed rotor has no yaw to choose
         is_healthy = np.array(healthy)
         limits = np.array(thrust_limits(vehicle))[is_healthy]
         base, yaw = np.array(allocation.base)[is_healthy], np.array(allocation.yaw)[is_healthy]
         wrenches = random_wrenches(vehicle, 4, 2.0, seed)
-        thrust, roll, pitch, _ = wrench_matrix(vehicle)[:, is_healthy] @ given(wrenches, allocation)[is_healthy]
+        thrust, roll, pitch, _ = wrench_matrix(vehicle)[:, is_healthy] @ allocate(wrenches, allocation)[is_healthy]
         for k, wrench in enumerate(wrenches.T):
             columns = np.column_stack([base[:, 0], yaw, base[:, 1:] @ wrench[1:3]])
             constraints = {
@@ -230,10 +230,10 @@ def test_yaw_is_dropped_first(name):
     """
     vehicle = samara.vehicle(name)
     effect, size, limits = wrench_matrix(vehicle), scales(vehicle), np.array(thrust_limits(vehicle)).T
-    allocation = allocation_for(vehicle)
+    allocation = build_allocation(vehicle)
     wrenches = random_wrenches(vehicle, 400, 0.1, seed=3)
     wrenches[3] *= 100.0
-    result = effect @ given(wrenches, allocation)
+    result = effect @ allocate(wrenches, allocation)
     assert np.abs((result - wrenches)[:3] / size[:3, None]).max() <= 1e-12
     fraction = result[3] / wrenches[3]
     assert fraction.min() >= 0.0 and fraction.max() <= 1.0 + 1e-12 and fraction.min() < 0.5
@@ -253,7 +253,7 @@ def test_more_yaw_never_changes_lift_roll_or_pitch(name):
     effect, size = wrench_matrix(vehicle), scales(vehicle)
     wrenches = np.repeat(random_wrenches(vehicle, 50, 1.0, seed=5), 9, axis=1)
     wrenches[3] = np.tile(np.linspace(-20.0, 20.0, 9) * size[3], 50)
-    result = (effect @ given(wrenches, allocation_for(vehicle))).reshape(4, 50, 9)
+    result = (effect @ allocate(wrenches, build_allocation(vehicle))).reshape(4, 50, 9)
     assert np.ptp(result[:3] / size[:3, None, None], axis=2).max() <= 1e-9
     assert np.diff(result[3], axis=1).min() >= -1e-9 * size[3]
 
@@ -265,19 +265,19 @@ def test_which_vehicles_control_yaw():
     """Healthy vehicles control yaw. With a failed rotor only the octorotor does: six rotors cannot without the opposite one."""
     for name in ROTORCRAFT:
         vehicle = samara.vehicle(name)
-        healthy, *failed = (allocation_for(vehicle, rotors).keeps_yaw for rotors in failures(vehicle))
+        healthy, *failed = (build_allocation(vehicle, rotors).controls_yaw for rotors in failure_cases(vehicle))
         assert healthy and failed == [name == "octorotor_x"] * len(vehicle.rotors)
 
 
 def test_a_hexarotor_with_a_failed_rotor_does_not_control_yaw_even_if_rotors_may_stop():
     """The opposite rotor at rest balances the torque exactly, but has no margin in one direction: yaw is not controlled."""
     vehicle = samara.vehicle("hexarotor_x").replace({"rotors.motor.speed_min": 0.0})
-    assert not any(allocation_for(vehicle, healthy).keeps_yaw for healthy in failures(vehicle)[1:])
+    assert not any(build_allocation(vehicle, healthy).controls_yaw for healthy in failure_cases(vehicle)[1:])
 
 
 def test_rotors_without_drag_cannot_yaw():
     vehicle = samara.vehicle("hexarotor_x").replace({"rotors.k_torque": 0.0})
-    assert not allocation_for(vehicle).keeps_yaw
+    assert not build_allocation(vehicle).controls_yaw
 
 
 def test_yaw_is_controlled_only_if_hover_leaves_every_rotor_a_margin():
@@ -286,8 +286,8 @@ def test_yaw_is_controlled_only_if_hover_leaves_every_rotor_a_margin():
     low, high = thrust_limits(vehicle)[0]
     g = vehicle["gravity"].acceleration
     for limit, factor in ((high, 0.99), (low, 1.01)):
-        assert not allocation_for(vehicle.replace(mass=4.0 * limit / g)).keeps_yaw
-        assert allocation_for(vehicle.replace(mass=4.0 * limit / g * factor)).keeps_yaw
+        assert not build_allocation(vehicle.replace(mass=4.0 * limit / g)).controls_yaw
+        assert build_allocation(vehicle.replace(mass=4.0 * limit / g * factor)).controls_yaw
 
 
 @pytest.mark.parametrize("failed", range(6))
@@ -298,8 +298,8 @@ def test_a_hexarotor_with_a_dead_rotor_hovers_on_five_with_the_opposite_one_idle
     """
     vehicle = samara.vehicle("hexarotor_x")
     healthy = [i != failed for i in range(6)]
-    allocation = allocation_for(vehicle, healthy)
-    thrusts = given(np.array([[weight(vehicle)], [0.0], [0.0], [0.0]]), allocation)[:, 0]
+    allocation = build_allocation(vehicle, healthy)
+    thrusts = allocate(np.array([[weight(vehicle)], [0.0], [0.0], [0.0]]), allocation)[:, 0]
     thrust, roll, pitch, yaw = wrench_matrix(vehicle)[:, healthy] @ thrusts[healthy]
     opposite = vehicle.rotors[(failed + 3) % 6]
     min_thrust = opposite.k_thrust * opposite.motor.speed_min**2
@@ -311,8 +311,10 @@ def test_a_hexarotor_with_a_dead_rotor_hovers_on_five_with_the_opposite_one_idle
 def test_an_octorotor_with_a_dead_rotor_still_gives_any_small_wrench_exactly():
     vehicle = samara.vehicle("octorotor_x")
     wrenches = random_wrenches(vehicle, 200, 0.05)
-    for healthy in failures(vehicle)[1:]:
-        result = wrench_matrix(vehicle)[:, healthy] @ given(wrenches, allocation_for(vehicle, healthy))[list(healthy)]
+    for healthy in failure_cases(vehicle)[1:]:
+        result = (
+            wrench_matrix(vehicle)[:, healthy] @ allocate(wrenches, build_allocation(vehicle, healthy))[list(healthy)]
+        )
         assert np.abs((result - wrenches) / scales(vehicle)[:, None]).max() <= 1e-12
 
 
@@ -324,7 +326,7 @@ def test_any_set_of_working_rotors_stays_within_its_limits(name):
     wrenches = random_wrenches(vehicle, 50, 2.0)
     for healthy in itertools.product((False, True), repeat=len(vehicle.rotors)):
         if any(healthy):
-            thrusts = given(wrenches, allocation_for(vehicle, healthy))
+            thrusts = allocate(wrenches, build_allocation(vehicle, healthy))
             assert (low <= thrusts).all() and (thrusts <= high).all()
 
 
@@ -334,7 +336,7 @@ def test_any_set_of_working_rotors_stays_within_its_limits(name):
 def test_a_body_driven_by_a_wrench_gets_the_wrench():
     vehicle = samara.vehicle("rigid_body_quadrotor")
     state, _ = samara.hover(vehicle)
-    command = command_for_wrench(3.0, Vec3(0.1, -0.2, 0.3), state, vehicle, allocation_for(vehicle))
+    command = command_for_wrench(3.0, Vec3(0.1, -0.2, 0.3), state, vehicle, build_allocation(vehicle))
     assert command == (3.0, 0.1, -0.2, 0.3)
 
 
@@ -343,7 +345,7 @@ def test_healthy_has_one_entry_per_rotor(healthy):
     with pytest.raises(
         ValueError, match=r"healthy = .*: expected True or False for each of the 4 rotors of vehicle 'iris_documented'"
     ):
-        allocation_for(samara.vehicle("iris_documented"), healthy)
+        build_allocation(samara.vehicle("iris_documented"), healthy)
 
 
 @pytest.mark.parametrize("component", range(4))
@@ -351,16 +353,16 @@ def test_nan_is_not_hidden(component):
     wrench = np.full((4, 1), 0.1)
     wrench[component] = math.nan
     for name in ROTORCRAFT:
-        assert np.isnan(given(wrench, allocation_for(samara.vehicle(name)))).any()
+        assert np.isnan(allocate(wrench, build_allocation(samara.vehicle(name)))).any()
 
 
 @pytest.mark.parametrize("name", ["crazyflie_documented", "iris_documented", "hexarotor_x"])
 def test_it_traces_with_finite_gradients(name):
     """Floats, CasADi and JAX give the same thrusts and the same derivatives, which are finite also at limits."""
     vehicle = samara.vehicle(name)
-    healthy = failures(vehicle)[1] if name == "hexarotor_x" else None
-    allocation = allocation_for(vehicle, healthy)
-    low, high = allocation.lift
+    healthy = failure_cases(vehicle)[1] if name == "hexarotor_x" else None
+    allocation = build_allocation(vehicle, healthy)
+    low, high = allocation.thrust_range
     points = np.array([*random_wrenches(vehicle, 6, 3.0).T, [low, 0, 0, 0], [high, 0, 0, 0], [0, 0, 0, 0]])
     x = casadi.SX.sym("x", 4)
     y = casadi.vertcat(*rotor_thrusts(x[0], Vec3(x[1], x[2], x[3]), allocation))
@@ -372,7 +374,9 @@ def test_it_traces_with_finite_gradients(name):
     jacobians = jax.jit(jax.vmap(jax.jacfwd(thrusts_by_jax)))(points)
     for point, jacobian in zip(points, jacobians, strict=True):
         thrusts_by_casadi, jacobian_by_casadi = (np.array(output) for output in traced(point))
-        assert thrusts_by_casadi[:, 0] == pytest.approx(given(point[:, None], allocation)[:, 0], rel=1e-12, abs=1e-13)
+        assert thrusts_by_casadi[:, 0] == pytest.approx(
+            allocate(point[:, None], allocation)[:, 0], rel=1e-12, abs=1e-13
+        )
         assert np.isfinite(jacobian).all() and np.isfinite(jacobian_by_casadi).all()
         if point[1:].any():  # off the kinks, where the derivative is not unique
             assert np.array(jacobian) == pytest.approx(jacobian_by_casadi, rel=1e-9, abs=1e-9)

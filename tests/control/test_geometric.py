@@ -5,34 +5,34 @@ import math
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from support.worlds import rotation
+from support.traced_flights import rotation
 
 import samara
-from samara.control.allocation import allocation_for, command_for_wrench
+from samara.control.allocation import build_allocation, command_for_wrench
 from samara.control.default_gains import Gains
 from samara.control.geometric import (
     FlightLimits,
-    gains_for,
+    default_gains,
     geometric,
     geometric_wrench,
-    limited_error,
-    limited_pull,
+    limit_acceleration,
+    limit_position_error,
     motor_time_constant,
-    wanted_pull,
+    tracking_acceleration,
 )
 from samara.core.algebra import Quat, Vec3, matrix_from_quat, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import wrench
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import Reference, State
-from samara.plan.reference import Leg, along_legs, minimum_jerk
+from samara.plan.reference import StraightLeg, legs_reference, minimum_jerk
 from samara.vehicles.build import with_effects
 
 VEHICLES = samara.vehicle_names()
 
 
 @pytest.mark.parametrize("name", VEHICLES)
-def test_where_it_should_be_it_asks_for_the_trim(name):
+def test_at_the_reference_the_command_is_the_trim(name):
     """Without error and desired acceleration, the command is the hover trim."""
     vehicle = samara.vehicle(name)
     state, command = samara.hover(vehicle)
@@ -53,7 +53,7 @@ def test_the_rotors_give_the_allocated_wrench(name):
         -0.03 * collective_thrust * arm_length,
         0.002 * collective_thrust * arm_length,
     )
-    command = command_for_wrench(collective_thrust, desired_tau_B, state, vehicle, allocation_for(vehicle))
+    command = command_for_wrench(collective_thrust, desired_tau_B, state, vehicle, build_allocation(vehicle))
     dynamics = vehicle.structure.actuation.rotor_acceleration
     speeds = np.array(state.rotor_speed)
     for _ in range(20000):  # the motors alone, relaxed to rest
@@ -77,16 +77,16 @@ def test_the_rotors_give_the_allocated_wrench(name):
 GAINS = Gains(2.0, Vec3(9.0, 8.0, 3.0))
 
 
-def leaning(vehicle, q_WB):
+def displaced_state(vehicle, q_WB):
     """Return a state away from its reference, moving and rotating."""
     state, _ = samara.hover(vehicle)
     return state._replace(p_W=Vec3(0.3, -0.2, 1.4), v_W=Vec3(0.5, 0.1, -0.2), q_WB=q_WB, omega_B=Vec3(0.4, -0.5, 0.6))
 
 
-def asked(state, reference, vehicle, keeps_yaw=True):
+def desired_wrench(state, reference, vehicle, controls_yaw=True):
     """Return the desired thrust and torque without limits."""
-    acceleration_W = wanted_pull(state.p_W - reference.p_W, state, reference, vehicle, GAINS)
-    return geometric_wrench(acceleration_W, state, reference, vehicle, GAINS, keeps_yaw)
+    acceleration_W = tracking_acceleration(state.p_W - reference.p_W, state, reference, vehicle, GAINS)
+    return geometric_wrench(acceleration_W, state, reference, vehicle, GAINS, controls_yaw)
 
 
 def desired_attitude_matrices(state, reference, vehicle):
@@ -110,13 +110,13 @@ def test_its_wrench_is_lees_law_in_matrices():
     """f = m(g e₃ + a_d − kₓe_p − k_v e_v), e_R = ½(R_dᵀR − RᵀR_d)^∨, e_Ω = ω − RᵀR_d ω_d, without yaw error."""
     vehicle = samara.vehicle("hakoniwa")
     reference = Reference(Vec3(0.0, 0.1, 1.0), Vec3(0.2, 0.0, 0.1), Vec3(0.7, -0.4, 0.3), yaw=0.5)
-    f, _, R_d = desired_attitude_matrices(leaning(vehicle, Quat(1.0, 0.0, 0.0, 0.0)), reference, vehicle)
+    f, _, R_d = desired_attitude_matrices(displaced_state(vehicle, Quat(1.0, 0.0, 0.0, 0.0)), reference, vehicle)
     tilted = Rotation.from_matrix(R_d) * Rotation.from_rotvec([0.3, -0.4, 0.0])  # about an axis across b₃: no yaw error
     x, y, z, w = tilted.as_quat()
-    state = leaning(vehicle, Quat(w, x, y, z))
+    state = displaced_state(vehicle, Quat(w, x, y, z))
     skew = 0.5 * (R_d.T @ tilted.as_matrix() - tilted.as_matrix().T @ R_d)
     e_R = np.array([skew[2, 1], skew[0, 2], skew[1, 0]])
-    collective_thrust, tau_B = asked(state, reference, vehicle)
+    collective_thrust, tau_B = desired_wrench(state, reference, vehicle)
     assert collective_thrust == pytest.approx(f @ tilted.as_matrix()[:, 2], rel=1e-12)
     assert np.array(tau_B) == pytest.approx(attitude_torque(e_R, state, vehicle), rel=1e-12)
 
@@ -126,13 +126,13 @@ def test_a_yaw_error_does_not_affect_the_tilt():
     vehicle = samara.vehicle("hakoniwa")
     reference = Reference(Vec3(0.0, 0.1, 1.0), Vec3(0.2, 0.0, 0.1), Vec3(0.7, -0.4, 0.3))
     for yaw in (0.9, -2.5):
-        state = leaning(vehicle, quat_from_euler(0.2, -0.3, yaw))
+        state = displaced_state(vehicle, quat_from_euler(0.2, -0.3, yaw))
         f, R, R_d = desired_attitude_matrices(state, reference, vehicle)
         across = R.T @ np.cross(f / np.linalg.norm(f), R[:, 2])
         skew = 0.5 * (R_d.T @ R - R.T @ R_d)
-        _, tau_B = asked(state, reference, vehicle)
+        _, tau_B = desired_wrench(state, reference, vehicle)
         assert np.array(tau_B) == pytest.approx(attitude_torque([*across[:2], skew[1, 0]], state, vehicle), rel=1e-12)
-        _, tau_B = asked(state, reference._replace(yaw=1.0, yaw_rate=2.0), vehicle, keeps_yaw=False)
+        _, tau_B = desired_wrench(state, reference._replace(yaw=1.0, yaw_rate=2.0), vehicle, controls_yaw=False)
         assert np.array(tau_B) == pytest.approx(attitude_torque([*across[:2], 0.0], state, vehicle), rel=1e-12)
 
 
@@ -143,7 +143,7 @@ def test_upside_down_it_turns_as_hard_as_on_its_side():
     for degrees, magnitude in ((30.0, 0.5), (90.0, 1.0), (150.0, 1.0), (179.9, 1.0), (180.0, 0.0)):
         half = math.radians(degrees) / 2.0
         q_WB = Quat(math.cos(half) if degrees < 180.0 else 0.0, 0.6 * math.sin(half), 0.8 * math.sin(half), 0.0)
-        _, tau_B = asked(hover_state._replace(q_WB=q_WB), reference, vehicle)
+        _, tau_B = desired_wrench(hover_state._replace(q_WB=q_WB), reference, vehicle)
         e_R = np.array(tau_B)[:2] / (np.array(vehicle.inertia_B)[[0, 4]] * np.array(GAINS.attitude)[:2] ** 2)
         assert e_R == pytest.approx([-0.6 * magnitude, -0.8 * magnitude], abs=1e-9)
 
@@ -151,11 +151,11 @@ def test_upside_down_it_turns_as_hard_as_on_its_side():
 def test_the_desired_rate_is_the_derivative_of_the_desired_attitude():
     """ω_d and ω̇_d by finite differences of R_d along a trajectory with jerk and snap, the vehicle exactly on it."""
     vehicle = samara.vehicle("hakoniwa")
-    gains = gains_for(vehicle, lead=0.0)
-    legs = (Leg("there", Vec3(6.0, 3.0, 2.0), 3.0, 1.0),)
+    gains = default_gains(vehicle, lead=0.0)
+    legs = (StraightLeg("there", Vec3(6.0, 3.0, 2.0), 3.0, 1.0),)
 
     def desired(time):
-        reference = along_legs(time, Vec3(0.0, 0.0, 1.0), legs, 0.7)
+        reference = legs_reference(time, Vec3(0.0, 0.0, 1.0), legs, 0.7)
         f = np.array(reference.a_W + Vec3(0.0, 0.0, 9.81))
         b3 = f / np.linalg.norm(f)
         b2 = np.cross(b3, [math.cos(0.7), math.sin(0.7), 0.0])
@@ -171,7 +171,7 @@ def test_the_desired_rate_is_the_derivative_of_the_desired_attitude():
     state = State(
         reference.p_W, reference.v_W, Quat(w, x, y, z), Vec3(*omega), (0.0,) * 4, samara.hover(vehicle)[0].effects
     )
-    acceleration_W = wanted_pull(Vec3(0.0, 0.0, 0.0), state, reference, vehicle, gains)
+    acceleration_W = tracking_acceleration(Vec3(0.0, 0.0, 0.0), state, reference, vehicle, gains)
     _, tau_B = geometric_wrench(acceleration_W, state, reference, vehicle, gains)
     J = np.array(vehicle.inertia_B).reshape(3, 3)
     commanded_alpha = np.linalg.solve(J, np.array(tau_B) - np.cross(omega, J @ omega))
@@ -209,7 +209,7 @@ def test_a_roll_to_the_right_lowers_the_thrust_of_the_right_rotors():
     """Signs end to end: a desired roll to the right reduces the thrust of the right rotors."""
     vehicle = samara.vehicle("hakoniwa")
     state, _ = samara.hover(vehicle)
-    allocation = allocation_for(vehicle)
+    allocation = build_allocation(vehicle)
     command = command_for_wrench(7.0, Vec3(0.01, 0.0, 0.0), state, vehicle, allocation)
     right, left = [command[0], command[3]], [command[1], command[2]]
     assert min(left) > max(right)
@@ -221,7 +221,7 @@ def test_a_roll_to_the_right_lowers_the_thrust_of_the_right_rotors():
 DT = 2e-3
 
 
-def flown(vehicle, state, seconds, reference, controller=None, environment=None, record_every=10, **options):
+def simulate(vehicle, state, seconds, reference, controller=None, environment=None, record_every=10, **options):
     """Simulate the compiled closed loop of one drone or a batch at a constant reference."""
     sim = samara.compile(vehicle, backend="llvm", controller=controller or geometric(vehicle), **options)
     rows = np.tile(flatten(reference), (round(seconds / DT), 1))
@@ -254,7 +254,7 @@ def test_no_iris_is_lost_from_a_tilted_start():
     q = np.array([np.ones(5 * 64), *g]) / np.sqrt(1.0 + (g * g).sum(axis=0))
     start = unflatten(trim, iter([np.full(5 * 64, leaf) for leaf in flatten(trim)]))
     start = start._replace(p_W=Vec3(*p), v_W=Vec3(*v), q_WB=Quat(*q), omega_B=Vec3(*omega))
-    flight = flown(vehicle, start, 5.0, ORIGIN)
+    flight = simulate(vehicle, start, 5.0, ORIGIN)
     assert distance(flight.states.p_W).max() < 2.0 and matrix_from_quat(flight.states.q_WB).zz.min() > 0.0
     assert distance(flight.final.p_W).max() < 0.01
 
@@ -271,26 +271,27 @@ def test_thrown_at_any_attitude_it_comes_home(name, seconds):
     start = start._replace(
         p_W=Vec3(*p), v_W=Vec3(*v), omega_B=Vec3(*omega), q_WB=Quat(*(q / np.linalg.norm(q, axis=0)))
     )
-    flight = flown(vehicle, start, seconds, ORIGIN)
+    flight = simulate(vehicle, start, seconds, ORIGIN)
     assert tilt(start.q_WB).max() > 150.0
     assert distance(flight.final.p_W).max() < 0.05
 
 
 def test_the_acceleration_is_limited_by_tilt_and_rotor_thrust():
-    """Vertical first: √(f² − f_z²), or tan 60° of the vertical part, remains for the horizontal part, in the desired direction."""
+    """Vertical first: √(f² − f_z²), or tan 60° of the vertical part, remains for the horizontal part, in the desired
+    direction."""
     vehicle = samara.vehicle("iris_documented")
-    allocation, limits = allocation_for(vehicle), FlightLimits()
-    max_acceleration, g = allocation.lift.high / vehicle.mass, 9.80665
-    weak = limited_pull(Vec3(30.0, -40.0, g), vehicle, allocation, limits)
+    allocation, limits = build_allocation(vehicle), FlightLimits()
+    max_acceleration, g = allocation.thrust_range.high / vehicle.mass, 9.80665
+    weak = limit_acceleration(Vec3(30.0, -40.0, g), vehicle, allocation, limits)
     assert np.linalg.norm(weak) == pytest.approx(max_acceleration, rel=1e-12)
     assert (weak.x / weak.y, weak.z) == pytest.approx((-0.75, g), rel=1e-12)
-    slow = limited_pull(Vec3(30.0, 0.0, 0.5 * g), vehicle, allocation, limits)
+    slow = limit_acceleration(Vec3(30.0, 0.0, 0.5 * g), vehicle, allocation, limits)
     assert math.atan2(slow.x, slow.z) == pytest.approx(limits.tilt, rel=1e-12)
-    dive = limited_pull(Vec3(3.0, 4.0, -50.0), vehicle, allocation, limits)
+    dive = limit_acceleration(Vec3(3.0, 4.0, -50.0), vehicle, allocation, limits)
     assert dive.z == pytest.approx(0.2 * g) and math.hypot(dive.x, dive.y) < 2.0 * dive.z
-    assert limited_pull(Vec3(0.0, 0.0, 99.0), vehicle, allocation, limits) == (0.0, 0.0, max_acceleration)
+    assert limit_acceleration(Vec3(0.0, 0.0, 99.0), vehicle, allocation, limits) == (0.0, 0.0, max_acceleration)
     gentle = Vec3(1.0, -2.0, 11.0)
-    assert limited_pull(gentle, vehicle, allocation, limits) == gentle
+    assert limit_acceleration(gentle, vehicle, allocation, limits) == gentle
 
 
 def test_the_desired_thrust_is_never_negative():
@@ -305,15 +306,15 @@ def test_the_position_error_is_limited():
     """|e_p| ≤ 2v/ω: at that length ω² e_p = 2ω v balances the damping at the speed limit v. With little thrust margin, v is
     2a/ω with a = f/m − g."""
     strong, slow = samara.vehicle("hexarotor_x"), FlightLimits(speed=3.0)
-    allocation = allocation_for(strong)
-    far = limited_error(Vec3(300.0, -400.0, 0.0), strong, allocation, GAINS, slow)
+    allocation = build_allocation(strong)
+    far = limit_position_error(Vec3(300.0, -400.0, 0.0), strong, allocation, GAINS, slow)
     assert far == pytest.approx((1.8, -2.4, 0.0), rel=1e-12)
     near = Vec3(0.3, -0.2, 0.1)
-    assert limited_error(near, strong, allocation, GAINS, slow) == near
+    assert limit_position_error(near, strong, allocation, GAINS, slow) == near
     weak = samara.vehicle("iris_documented")
-    allocation, gains = allocation_for(weak), gains_for(weak)
-    headroom = allocation.lift.high / weak.mass - weak["gravity"].acceleration
-    far = limited_error(Vec3(0.0, 0.0, -100.0), weak, allocation, gains, FlightLimits())
+    allocation, gains = build_allocation(weak), default_gains(weak)
+    headroom = allocation.thrust_range.high / weak.mass - weak["gravity"].acceleration
+    far = limit_position_error(Vec3(0.0, 0.0, -100.0), weak, allocation, gains, FlightLimits())
     assert far == pytest.approx((0.0, 0.0, -4.0 * headroom / gains.position**2), rel=1e-12)
 
 
@@ -321,8 +322,8 @@ def test_it_flies_to_a_far_place_at_the_speed_limit():
     """50 m away: at cruise 2ω v + drag/m = 2ω · 5 m/s, slightly faster at first because the tilt lags; then it stops."""
     vehicle = samara.vehicle("hexarotor_x").without_effect("contact")
     state, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
-    flight = flown(vehicle, state, 20.0, Reference(Vec3(30.0, 40.0, 0.0)))
-    speed, w = distance(flight.states.v_W), gains_for(vehicle).position
+    flight = simulate(vehicle, state, 20.0, Reference(Vec3(30.0, 40.0, 0.0)))
+    speed, w = distance(flight.states.v_W), default_gains(vehicle).position
     cruising = speed[np.searchsorted(flight.time, 7.0)]
     drag = 0.12 * cruising + 0.02 * cruising**2
     assert 2.0 * w * cruising + drag / vehicle.mass == pytest.approx(
@@ -338,7 +339,7 @@ def test_a_vehicle_with_little_thrust_margin_stops_in_time():
     """The iris, thrust 1.63 times the weight, sent 15 m down: not a centimetre too far."""
     vehicle = samara.vehicle("iris_documented").without_effect("contact")
     state, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
-    flight = flown(vehicle, state, 12.0, Reference(Vec3(0.0, 0.0, -15.0)))
+    flight = simulate(vehicle, state, 12.0, Reference(Vec3(0.0, 0.0, -15.0)))
     assert np.asarray(flight.states.p_W.z).min() > -15.01
     assert flight.final.p_W.z == pytest.approx(-15.0, abs=0.01)
 
@@ -352,12 +353,14 @@ def test_without_integral_action_wind_leaves_the_error_of_the_position_gain():
     wind = samara.Environment(wind_W=Vec3(1.0, -0.5, 0.3))
     state, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     drag_acceleration = np.array([0.1, 0.1, 0.2]) * [1.0, -0.5, 0.3] / vehicle.mass
-    flight = flown(vehicle, state, 10.0, ORIGIN, environment=wind)
-    assert np.array(flight.final.p_W) == pytest.approx(drag_acceleration / gains_for(vehicle).position ** 2, rel=1e-3)
+    flight = simulate(vehicle, state, 10.0, ORIGIN, environment=wind)
+    assert np.array(flight.final.p_W) == pytest.approx(
+        drag_acceleration / default_gains(vehicle).position ** 2, rel=1e-3
+    )
     with_integral = geometric(vehicle, integral=True, period=DT)
-    flight = flown(vehicle, state, 30.0, ORIGIN, with_integral, wind)
+    flight = simulate(vehicle, state, 30.0, ORIGIN, with_integral, wind)
     assert np.array(flight.final.p_W) == pytest.approx(np.zeros(3), abs=1e-6)
-    assert np.array(flight.memory) == pytest.approx(-drag_acceleration, rel=1e-5)
+    assert np.array(flight.controller_state) == pytest.approx(-drag_acceleration, rel=1e-5)
 
 
 def test_the_integral_does_not_wind_up():
@@ -365,7 +368,7 @@ def test_the_integral_does_not_wind_up():
     vehicle = samara.vehicle("hexarotor_x").without_effect("contact")
     state, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     with_integral = geometric(vehicle, integral=True, period=DT)
-    flight = flown(vehicle, state, 20.0, Reference(Vec3(40.0, 0.0, 0.0)), with_integral)
+    flight = simulate(vehicle, state, 20.0, Reference(Vec3(40.0, 0.0, 0.0)), with_integral)
     assert np.asarray(flight.states.p_W.x).max() < 40.01
     assert np.array(flight.final.p_W) == pytest.approx([40.0, 0.0, 0.0], abs=1e-3)
 
@@ -374,11 +377,11 @@ def test_the_controller_state_is_the_integral():
     """b ← b − (4/27) ω³ e_p dt, within ±g; held while the error is not due to a steady disturbance."""
     vehicle = samara.vehicle("crazyflie_documented").without_effect("contact")
     state, command = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
-    assert geometric(vehicle).initial_memory == ()
+    assert geometric(vehicle).initial_state == ()
     controller = geometric(vehicle, integral=True)
-    assert controller.initial_memory == Vec3(0.0, 0.0, 0.0)
-    assert samara.compile(vehicle, controller=controller).initial_memory == controller.initial_memory
-    command_at_rest, integral = controller(state, ORIGIN, vehicle, controller.initial_memory)
+    assert controller.initial_state == Vec3(0.0, 0.0, 0.0)
+    assert samara.compile(vehicle, controller=controller).initial_controller_state == controller.initial_state
+    command_at_rest, integral = controller(state, ORIGIN, vehicle, controller.initial_state)
     assert command_at_rest == pytest.approx(command, rel=1e-12) and integral == Vec3(0.0, 0.0, 0.0)
     offset_state = state._replace(p_W=Vec3(0.1, 0.0, -0.2))
     _, integral = controller(offset_state, ORIGIN, vehicle, integral)
@@ -416,8 +419,8 @@ def fly_with_failed_rotor(name, failed, seconds=10.0, start=None):
     state = start(state) if start else state
     healthy = [i != failed for i in range(len(vehicle.rotors))]
     controller = geometric(vehicle, healthy=healthy)
-    environment = samara.Environment(motor_power=tuple(float(is_healthy) for is_healthy in healthy))
-    return flown(vehicle, state, seconds, ORIGIN, controller, environment, integrator="semi_implicit")
+    environment = samara.Environment(motor_effectiveness=tuple(float(is_healthy) for is_healthy in healthy))
+    return simulate(vehicle, state, seconds, ORIGIN, controller, environment, integrator="semi_implicit")
 
 
 @pytest.mark.parametrize(
@@ -460,7 +463,9 @@ def test_at_constant_velocity_thrust_balances_weight_and_drag(name):
     """At the reference velocity and without error, m f + d(v) = m g e₃: the acceleration is zero."""
     vehicle, v_W = samara.vehicle(name), Vec3(1.3, -0.7, 0.4)
     state = samara.hover(vehicle)[0]._replace(v_W=v_W, q_WB=quat_from_euler(0.1, 0.2, -0.4))
-    acceleration_W = wanted_pull(Vec3(0.0, 0.0, 0.0), state, Reference(state.p_W, v_W), vehicle, gains_for(vehicle))
+    acceleration_W = tracking_acceleration(
+        Vec3(0.0, 0.0, 0.0), state, Reference(state.p_W, v_W), vehicle, default_gains(vehicle)
+    )
     drag = samara.wrench_breakdown(state, samara.hover(vehicle)[1], vehicle)["drag"]
     drag_W = np.array(drag.f_W) + np.array(matrix_from_quat(state.q_WB) @ drag.f_B)
     weight = vehicle.mass * vehicle["gravity"].acceleration

@@ -11,37 +11,37 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import samara
-from samara.compiler.llvm.array_loop import ArraySpec, Chain, Loop, Pass, compile_loops
-from samara.compiler.trace.program import program_of_expressions
+from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CallChain, Pass, compile_loops
+from samara.compiler.trace.program import program_from_expressions
 from samara.control.mpc import ILQR, default_torque_weight
-from samara.control.mpc.cost import ANY_GOAL, Goal, final_residuals, kind_of
-from samara.control.mpc.iteration import NUMPY, Inputs, Model, box_step, choose, stage
-from samara.control.mpc.options import MpcOptions, Weights
+from samara.control.mpc.cost import DEFAULT_TARGET, MpcTarget, cost_structure, final_residuals
+from samara.control.mpc.iteration import NUMPY, StageInputs, StageModel, box_step, choose_rollout, solve_stage
+from samara.control.mpc.options import CostWeights, MpcOptions
 from samara.control.mpc.prediction_model import (
     DOCUMENTED_LIMITS,
     Tangent,
+    build_prediction_model,
     difference,
-    model_of,
-    moved,
+    displace,
     thrust_axis,
     wrench_limits,
 )
-from samara.control.mpc.problem import Limits, total
+from samara.control.mpc.problem import InputLimits, total_cost
 from samara.control.mpc.programs import linearise
-from samara.control.mpc.reference import goal_of
-from samara.control.mpc.solver import FollowingStage, Layout, box_passes, solver_code
-from samara.control.registry import controller_named
+from samara.control.mpc.reference import mpc_target
+from samara.control.mpc.solver import ArrayLayout, FollowingStage, box_passes, solver_code
+from samara.control.registry import create_controller
 from samara.core.algebra import ZERO, Quat, Vec3, norm, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
 from samara.physics.types import Reference, State
 from samara.plan import trajectory
-from samara.sim.plant import Plant, place, state_of
+from samara.sim.plant import Plant, plant_state, set_plant_state
 from samara.vehicles.trim import effectiveness
 
 NO_DIFFERENCE = Tangent(ZERO, ZERO, ZERO, ZERO)
 CRAZYFLIE = samara.vehicle("crazyflie_documented")
 HOVER, HOVER_COMMAND = samara.hover(CRAZYFLIE)
-HERE = np.array(HOVER.p_W)
+HOVER_POSITION = np.array(HOVER.p_W)
 DIRECTIONS = [np.array(d, dtype=float) for d in itertools.product((-1, 0, 1), repeat=3) if any(d)]
 
 
@@ -57,12 +57,12 @@ def converged_ilqr():
     return ILQR(CRAZYFLIE, tolerance=1e-11, max_iterations=200)
 
 
-def away(*offset):
+def offset_position(*offset):
     """Return a position relative to that of the hovering Crazyflie."""
-    return HERE + np.array(offset)
+    return HOVER_POSITION + np.array(offset)
 
 
-def tumbling(rng, tilt=0.6, speed=1.5, max_rate=3.0):
+def random_state(rng, tilt=0.6, speed=1.5, max_rate=3.0):
     """Return a random state near hover."""
     return HOVER._replace(
         v_W=Vec3(*rng.uniform(-speed, speed, 3)),
@@ -71,7 +71,7 @@ def tumbling(rng, tilt=0.6, speed=1.5, max_rate=3.0):
     )
 
 
-def numbers(state):
+def state_vector(state):
     return np.array([float(x) for x in flatten(tuple(state[:4]))])
 
 
@@ -80,12 +80,12 @@ def numbers(state):
 
 def compiled_derivatives(solver, state, controls):
     """[A B] and the gradient of the cost along a rollout, from the compiled code."""
-    solver.solve(state, away(0.7, -0.4, 0.2), warm_start=controls, iterations=1)
+    solver.solve(state, offset_position(0.7, -0.4, 0.2), warm_start=controls, iterations=1)
     single_solver = solver._solver
-    single_solver.begin(numbers(state), solver.model.hover_input, controls)
+    single_solver.begin(state_vector(state), solver.model.hover_input, controls)
     table = single_solver._calls[single_solver._side][single_solver._lane]
     single_solver._code.derivatives.call(table.derivatives, single_solver.horizon)
-    layout, stages = single_solver._code.layout, single_solver._memory["stages"][: single_solver.horizon]
+    layout, stages = single_solver._code.layout, single_solver._arrays["stages"][: single_solver.horizon]
     M = stages[:, : 12 * layout.columns].reshape(single_solver.horizon, 12, layout.columns)[:, :, : layout.sizes.width]
     return (
         single_solver.states.copy(),
@@ -101,7 +101,7 @@ def local_step(model, x, u):
     origin = model.step(start, tuple(u.tolist()))
 
     def step(delta):
-        displaced = moved(start, unflatten(NO_DIFFERENCE, iter(delta[:12].tolist())))
+        displaced = displace(start, unflatten(NO_DIFFERENCE, iter(delta[:12].tolist())))
         return np.array(flatten(difference(model.step(displaced, tuple((u + delta[12:]).tolist())), origin)))
 
     return step
@@ -117,7 +117,7 @@ def test_jacobians_are_those_of_differences(inputs):
         0.3 * (np.array(solver.model.limits.high) - solver.model.hover_input),
     )
     controls = hover_input + rng.uniform(-1, 1, (5, 4)) * half
-    x, u, M, _ = compiled_derivatives(solver, tumbling(rng), controls)
+    x, u, M, _ = compiled_derivatives(solver, random_state(rng), controls)
     scale = np.array([1.0] * 12 + [*half])
     for k in range(5):
         step = local_step(solver.model, x[k], u[k])
@@ -134,14 +134,14 @@ def test_jacobians_are_those_of_jax(ilqr):
     rng = np.random.default_rng(1)
     solver = ILQR(CRAZYFLIE, horizon=3)
     controls = np.array(solver.model.hover_input) + rng.uniform(-1, 1, (3, 4)) * (0.1, 4e-3, 4e-3, 2e-3)
-    x, u, M, _ = compiled_derivatives(solver, tumbling(rng), controls)
+    x, u, M, _ = compiled_derivatives(solver, random_state(rng), controls)
     model = solver.model
     for k in range(3):
         start = unflatten(model.template, iter(x[k].tolist()))
         origin = model.step(start, tuple(u[k].tolist()))
 
         def step(delta, start=start, origin=origin, u=u[k]):
-            displaced = moved(start, unflatten(NO_DIFFERENCE, iter([delta[i] for i in range(12)])))
+            displaced = displace(start, unflatten(NO_DIFFERENCE, iter([delta[i] for i in range(12)])))
             next_state = model.step(displaced, tuple(u[a] + delta[12 + a] for a in range(4)))
             return jax.numpy.stack(flatten(difference(next_state, origin)))
 
@@ -163,10 +163,10 @@ def test_jacobians_are_those_of_the_simulator():
 def test_ilqr_the_blocks_of_the_jacobians_are_the_documents():
     """Euler steps of a body without drag: dt on the v rows, −(T/m) dt R [e₃]ₓ, dt/m R e₃, dt/J, and the gyroscopic terms."""
     dt, bare = 0.02, CRAZYFLIE.without_effect("drag", "damping")
-    model = model_of(bare, MpcOptions(dt=dt, integrator="euler"))
+    model = build_prediction_model(bare, MpcOptions(dt=dt, integrator="euler"))
     q_WB, omega, T = quat_from_euler(0.3, -0.2, 0.7), np.array([0.4, -0.5, 0.6]), 0.3
     start = model.template._replace(q_WB=q_WB, omega_B=Vec3(*omega))
-    step = local_step(model, numbers(start), np.array([T, 1e-4, -2e-4, 1e-4]))
+    step = local_step(model, state_vector(start), np.array([T, 1e-4, -2e-4, 1e-4]))
     M = np.array([(step(h) - step(-h)) / 2e-5 for h in 1e-5 * np.eye(16)]).T
     R, J = Rotation.from_quat([*q_WB.vector, q_WB.w]).as_matrix(), np.array(bare.inertia_B).reshape(3, 3)
 
@@ -190,17 +190,22 @@ def test_the_slope_of_the_cost_is_that_of_differences(ilqr):
     """∂/∂(δx, u) of the stage cost: tilt relative to b₃ of the reference in both value and gradient, smoothing included."""
     rng = np.random.default_rng(2)
     controls = np.array(ilqr.model.hover_input) + rng.uniform(-1, 1, (20, 4)) * (0.05, 1e-3, 1e-3, 1e-3)
-    x, u, _, slope = compiled_derivatives(ilqr, tumbling(rng), controls)
+    x, u, _, slope = compiled_derivatives(ilqr, random_state(rng), controls)
     goals = ilqr._solver.goals.copy()
     scale = np.array([1.0] * 12 + [0.1, 1e-3, 1e-3, 1e-3])
     for k in (0, 7, 19):
-        start, goal = unflatten(ilqr.model.template, iter(x[k].tolist())), unflatten(ANY_GOAL, iter(goals[k].tolist()))
+        start, goal = (
+            unflatten(ilqr.model.template, iter(x[k].tolist())),
+            unflatten(DEFAULT_TARGET, iter(goals[k].tolist())),
+        )
         previous_input = tuple(u[k - 1].tolist()) if k else ilqr.model.hover_input
 
         def cost(delta, start=start, goal=goal, previous_input=previous_input, u=u[k]):
-            displaced = moved(start, unflatten(NO_DIFFERENCE, iter(delta[:12].tolist())))
+            displaced = displace(start, unflatten(NO_DIFFERENCE, iter(delta[:12].tolist())))
             displaced_u = tuple((u + delta[12:]).tolist())
-            return total(ilqr.problem.stage_residuals(displaced, displaced_u, previous_input, goal, ilqr.parameters))
+            return total_cost(
+                ilqr.problem.stage_residuals(displaced, displaced_u, previous_input, goal, ilqr.parameters)
+            )
 
         for j in range(16):
             h = np.zeros(16)
@@ -216,24 +221,24 @@ def test_ilqr_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its
     """
     tilt = 0.4
     along, upright = quat_from_euler(0.0, tilt, 0.0), Quat(1.0, 0.0, 0.0, 0.0)
-    goal = Goal(HOVER.p_W, HOVER.v_W, rotate(along, Vec3(0.0, 0.0, 1.0)), Vec3(1.0, 0.0, 0.0))
+    goal = MpcTarget(HOVER.p_W, HOVER.v_W, rotate(along, Vec3(0.0, 0.0, 1.0)), Vec3(1.0, 0.0, 0.0))
     parameters, template = ilqr.parameters, ilqr.model.template._replace(p_W=HOVER.p_W)
 
     def cost(q_WB, rotation=0.0):
-        displaced = moved(template._replace(q_WB=q_WB), NO_DIFFERENCE._replace(theta_B=Vec3(0.0, rotation, 0.0)))
-        return total(final_residuals(displaced, goal, parameters))
+        displaced = displace(template._replace(q_WB=q_WB), NO_DIFFERENCE._replace(theta_B=Vec3(0.0, rotation, 0.0)))
+        return total_cost(final_residuals(displaced, goal, parameters))
 
     assert cost(along) == pytest.approx(0.0, abs=1e-30)
     assert (cost(along, 1e-6) - cost(along, -1e-6)) / 2e-6 == pytest.approx(0.0, abs=1e-12)
     assert cost(upright) == pytest.approx(parameters.weights.terminal_tilt_weight * (1.0 - math.cos(tilt)), rel=1e-12)
     slope = (cost(upright, 1e-5) - cost(upright, -1e-5)) / 2e-5
     assert slope == pytest.approx(-parameters.weights.terminal_tilt_weight * math.sin(tilt), rel=1e-6)
-    assert (Weights().tilt_weight, Weights().terminal_tilt_weight) == (4.0, 8.0)
+    assert (CostWeights().tilt_weight, CostWeights().terminal_tilt_weight) == (4.0, 8.0)
 
 
 def test_ilqr_terminal_weights_are_higher_than_those_of_a_stage():
     """Position, velocity and tilt, as in the document's list of the terminal cost."""
-    weights = Weights()
+    weights = CostWeights()
     assert weights.terminal_position_weight > weights.position_weight
     assert weights.terminal_velocity_weight > weights.velocity_weight
     assert weights.terminal_tilt_weight > weights.tilt_weight
@@ -245,15 +250,15 @@ def test_the_predicted_slope_is_that_of_the_rollouts(inputs):
 
     This requires all derivatives, their chain, and the terms between consecutive inputs to be correct.
     """
-    small, wide = (2e-4, 1e-4, 5e-5), Limits((-9.0,) * 4, (9.0,) * 4)
+    small, wide = (2e-4, 1e-4, 5e-5), InputLimits((-9.0,) * 4, (9.0,) * 4)
     solver = ILQR(CRAZYFLIE, line_search=small, inputs=inputs, limits=wide, smoothing_weight=20.0)
     rng = np.random.default_rng(3)
     single_solver = solver._solver
     for _ in range(5):
-        state, target = tumbling(rng, 0.3, 1.0, 1.0), HERE + rng.uniform(-1, 1, 3)
+        state, target = random_state(rng, 0.3, 1.0, 1.0), HOVER_POSITION + rng.uniform(-1, 1, 3)
         first = solver.solve(state, target, iterations=1)
-        J, (linear, _, _) = first.cost_history[0], single_solver._memory["sums"]
-        costs = single_solver._memory["cost"][:3]
+        J, (linear, _, _) = first.cost_history[0], single_solver._arrays["sums"]
+        costs = single_solver._arrays["cost"][:3]
         slopes = (costs - J) / np.array(small)
         extrapolated = 2.0 * slopes[1] - slopes[0]  # at α = 0
         assert linear < 0.0
@@ -316,40 +321,40 @@ def nonlinear_programme(solver, n):
     return ca.nlpsol("solver", "ipopt", problem, {**quiet, "ipopt.sb": "yes"})
 
 
-def test_the_optimum_is_that_of_a_nonlinear_programme(patient):
+def test_the_optimum_is_that_of_a_nonlinear_programme(converged_ilqr):
     """Ten problems far from hover, some with active limits: IPOPT finds the same cost to 1e-6 and the same inputs."""
-    n, rng = patient.horizon, np.random.default_rng(1)
-    programme = nonlinear_programme(patient, n)
-    low = np.concatenate([np.full(13 * (n + 1), -np.inf), np.tile(patient.model.limits.low, n)])
-    high = np.concatenate([np.full(13 * (n + 1), np.inf), np.tile(patient.model.limits.high, n)])
+    n, rng = converged_ilqr.horizon, np.random.default_rng(1)
+    programme = nonlinear_programme(converged_ilqr, n)
+    low = np.concatenate([np.full(13 * (n + 1), -np.inf), np.tile(converged_ilqr.model.limits.low, n)])
+    high = np.concatenate([np.full(13 * (n + 1), np.inf), np.tile(converged_ilqr.model.limits.high, n)])
     at_limits = 0
     for _ in range(10):
-        state = tumbling(rng)
-        result = patient.solve(state, HERE + rng.uniform(-3, 3, 3))
-        x0 = numbers(state)
-        guess = np.concatenate([np.tile(x0, n + 1), np.tile(patient.model.hover_input, n)])
-        parameters = np.concatenate([result.goals.ravel(), x0, patient.model.hover_input])
+        state = random_state(rng)
+        result = converged_ilqr.solve(state, HOVER_POSITION + rng.uniform(-3, 3, 3))
+        x0 = state_vector(state)
+        guess = np.concatenate([np.tile(x0, n + 1), np.tile(converged_ilqr.model.hover_input, n)])
+        parameters = np.concatenate([result.goals.ravel(), x0, converged_ilqr.model.hover_input])
         solution = programme(x0=guess, lbx=low, ubx=high, lbg=0, ubg=0, p=parameters)
         assert programme.stats()["success"]
         assert result.cost == pytest.approx(float(solution["f"]), rel=1e-6)
         inputs = np.array(solution["x"])[13 * (n + 1) :, 0].reshape(n, 4)
-        input_range = np.array(patient.model.limits.high) - patient.model.limits.low
+        input_range = np.array(converged_ilqr.model.limits.high) - converged_ilqr.model.limits.low
         assert np.abs((result.controls - inputs) / input_range).max() < 1e-4
-        at_limits += int((result.controls == patient.model.limits.low).sum())
-        at_limits += int((result.controls == patient.model.limits.high).sum())
+        at_limits += int((result.controls == converged_ilqr.model.limits.low).sum())
+        at_limits += int((result.controls == converged_ilqr.model.limits.high).sum())
     assert at_limits > 40
 
 
-def test_no_small_change_of_the_inputs_costs_less(patient):
+def test_no_small_change_of_the_inputs_costs_less(converged_ilqr):
     """First-order optimality by rollouts alone: changing any free input either way costs more, or the same to second order."""
     rng = np.random.default_rng(4)
-    state = tumbling(rng)
-    result = patient.solve(state, away(1.0, 0.5, -0.3))
-    single_solver, x = patient._solver, numbers(state)
-    low, high = (np.array(limit) for limit in patient.model.limits)
+    state = random_state(rng)
+    result = converged_ilqr.solve(state, offset_position(1.0, 0.5, -0.3))
+    single_solver, x = converged_ilqr._solver, state_vector(state)
+    low, high = (np.array(limit) for limit in converged_ilqr.model.limits)
 
     def cost(controls):
-        return single_solver.begin(x, patient.model.hover_input, controls)
+        return single_solver.begin(x, converged_ilqr.model.hover_input, controls)
 
     best = cost(result.controls)
     assert best == pytest.approx(result.cost, rel=1e-12)
@@ -364,7 +369,7 @@ def test_the_cost_never_rises_and_the_last_is_the_least(ilqr):
     """In many problems, at limits and from tumbling states."""
     rng = np.random.default_rng(5)
     for _ in range(50):
-        result = ilqr.solve(tumbling(rng, 1.2, 3.0, 8.0), HERE + rng.uniform(-5, 5, 3))
+        result = ilqr.solve(random_state(rng, 1.2, 3.0, 8.0), HOVER_POSITION + rng.uniform(-5, 5, 3))
         history = np.array(result.cost_history)
         assert (np.diff(history) < 0.0).all()
         assert result.cost == history[-1] == history.min()
@@ -378,8 +383,8 @@ def test_ilqr_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(ilq
     """
     rng, not_the_first = np.random.default_rng(15), 0
     for _ in range(50):
-        result = ilqr.solve(tumbling(rng), HERE + rng.uniform(-3, 3, 3), iterations=1)
-        costs = dict(zip(ilqr.line_search, ilqr._solver._memory["cost"].tolist(), strict=False))
+        result = ilqr.solve(random_state(rng), HOVER_POSITION + rng.uniform(-3, 3, 3), iterations=1)
+        costs = dict(zip(ilqr.line_search, ilqr._solver._arrays["cost"].tolist(), strict=False))
         before, after = result.cost_history
         assert after == costs[result.step_sizes[0]] == min(costs.values())
         not_the_first += costs[1.0] < before and result.step_sizes[0] < 1.0
@@ -389,16 +394,16 @@ def test_ilqr_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(ilq
 def test_the_line_search_accepts_the_lowest_cost():
     """The lowest cost, unless it rises, is not a number, or is only a tiny fraction of the predicted decrease."""
     sizes = (1.0, 0.5, 0.1)
-    choice = choose((9.0, 7.0, 8.0), sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
+    choice = choose_rollout((9.0, 7.0, 8.0), sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
     assert (choice.accepted, choice.index, choice.alpha, choice.cost) == (1.0, 1.0, 0.5, 7.0)
-    choice = choose((math.nan, math.inf, 8.0), sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
+    choice = choose_rollout((math.nan, math.inf, 8.0), sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
     assert (choice.accepted, choice.index, choice.cost) == (1.0, 2.0, 8.0)
     for costs in ((11.0, 10.5, 10.0), (math.nan,) * 3, (10.0 - 1e-9,) * 3):
-        rejected = choose(costs, sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
+        rejected = choose_rollout(costs, sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
         assert (rejected.accepted, rejected.alpha, rejected.cost, rejected.converged) == (0.0, 0.0, 10.0, 0.0)
         assert rejected.damping > 0.0
-    assert choose((10.0 - 1e-5, 10.0, 10.0), sizes, 10.0, -2e-5, 2e-5, 0.1, 1e-4).converged == 1.0
-    assert choose((9.0, 9.5, 9.9), sizes, 10.0, -2.0, 2.0, 0.1, 1e-4).damping < 0.1
+    assert choose_rollout((10.0 - 1e-5, 10.0, 10.0), sizes, 10.0, -2e-5, 2e-5, 0.1, 1e-4).converged == 1.0
+    assert choose_rollout((9.0, 9.5, 9.9), sizes, 10.0, -2.0, 2.0, 0.1, 1e-4).damping < 0.1
 
 
 def test_the_box_step_is_the_best_within_the_box():
@@ -426,12 +431,14 @@ def test_an_input_at_an_active_limit_is_fixed_from_the_start():
 def test_a_state_difference_ignores_the_sign_of_the_quaternion():
     """x ⊖ x₀ of q and of −q; and (x₀ ⊕ δ) ⊖ x₀ = δ."""
     rng = np.random.default_rng(16)
-    model = model_of(CRAZYFLIE, MpcOptions(dt=0.05))
-    origin, state = (model.template._replace(q_WB=tumbling(rng).q_WB, v_W=Vec3(*rng.normal(size=3))) for _ in range(2))
+    model = build_prediction_model(CRAZYFLIE, MpcOptions(dt=0.05))
+    origin, state = (
+        model.template._replace(q_WB=random_state(rng).q_WB, v_W=Vec3(*rng.normal(size=3))) for _ in range(2)
+    )
     negated = state._replace(q_WB=-state.q_WB)
     assert flatten(difference(negated, origin)) == pytest.approx(flatten(difference(state, origin)), rel=1e-14)
     delta = unflatten(NO_DIFFERENCE, iter(rng.normal(size=12).tolist()))
-    assert flatten(difference(moved(origin, delta), origin)) == pytest.approx(flatten(delta), rel=1e-12, abs=1e-14)
+    assert flatten(difference(displace(origin, delta), origin)) == pytest.approx(flatten(delta), rel=1e-12, abs=1e-14)
 
 
 def best_in_box(Q, q, low, high):
@@ -451,8 +458,8 @@ def test_a_stage_is_the_minimum_over_the_input():
     rng = np.random.default_rng(7)
     root, M, H_root = rng.normal(size=(12, 12)), rng.normal(size=(12, 16)), rng.normal(size=(16, 16))
     V, H, v, g = root @ root.T, H_root @ H_root.T, rng.normal(size=(12, 1)), rng.normal(size=(16, 1))
-    limits, current = Limits([-1e6] * 4, [1e6] * 4), [0.0] * 4
-    result = stage(Model(V, v, M, H, g), Inputs(limits, current, 0.0), None, np.zeros((4, 4)), NUMPY)
+    limits, current = InputLimits([-1e6] * 4, [1e6] * 4), [0.0] * 4
+    result = solve_stage(StageModel(V, v, M, H, g), StageInputs(limits, current, 0.0), None, np.zeros((4, 4)), NUMPY)
     Q, q = M.T @ V @ M + H, M.T @ v + g
     inverse = np.linalg.inv(Q[12:, 12:] + 1e-6 * np.eye(4))
     assert result.gains[:, :12] == pytest.approx(-inverse @ Q[12:, :12], rel=1e-9)
@@ -470,12 +477,12 @@ def test_ilqr_velocity_and_position_of_the_reference_are_propagated_along_the_ho
     The code behind the document overwrote v in every step: a_ref vanished after the first.
     """
     v0, offset = Vec3(0.2, -0.1, 0.0), np.array([0.9, 0.4, 0.3])
-    result = ilqr.solve(HOVER._replace(v_W=v0), HERE + offset)
+    result = ilqr.solve(HOVER._replace(v_W=v0), HOVER_POSITION + offset)
     k, dt, gain = np.arange(21)[:, None], 0.05, 2.0
     v_desired = 1.4 * offset
     v = v_desired - (v_desired - np.array(v0)) * (1.0 - gain * dt) ** k
     a = gain * (v_desired - v)
-    p = HERE + np.vstack([np.zeros(3), np.cumsum(v[:-1] * dt + 0.5 * a[:-1] * dt**2, axis=0)])
+    p = HOVER_POSITION + np.vstack([np.zeros(3), np.cumsum(v[:-1] * dt + 0.5 * a[:-1] * dt**2, axis=0)])
     assert result.goals[:, 3:6] == pytest.approx(v, abs=1e-13)
     assert result.goals[:, :3] == pytest.approx(p, abs=1e-13)
     force = a + (0.0, 0.0, 9.81) + np.array(CRAZYFLIE["drag"].linear) * v / CRAZYFLIE.mass
@@ -489,7 +496,7 @@ def test_an_updated_reference_ends_at_its_target(ilqr):
     ends = []
     for follow in (0.0, 1.0):
         solver = ILQR(CRAZYFLIE, horizon=60, reference_follow=follow)
-        ends.append(solver.solve(HOVER, away(1.0, 0.0, 0.0)).goals[-1, 0])
+        ends.append(solver.solve(HOVER, offset_position(1.0, 0.0, 0.0)).goals[-1, 0])
     rate, turn = 1.0, math.sqrt(2.8 - 1.0)
     expected = 1.0 - math.exp(-rate * 3.0) * (math.cos(turn * 3.0) + rate / turn * math.sin(turn * 3.0))
     assert ends[0] > 3.0
@@ -498,7 +505,7 @@ def test_an_updated_reference_ends_at_its_target(ilqr):
 
 def test_the_references_speed_and_acceleration_are_limited(ilqr):
     """Far away: |v| grows by no more than 8 m/s² and ends at 4 m/s."""
-    goals = ilqr.solve(HOVER, away(30.0, -40.0, 0.0)).goals
+    goals = ilqr.solve(HOVER, offset_position(30.0, -40.0, 0.0)).goals
     steps = np.linalg.norm(np.diff(goals[:, 3:6], axis=0), axis=1) / 0.05
     assert steps.max() == pytest.approx(8.0, rel=1e-12)
     assert np.linalg.norm(goals[:, 3:6], axis=1).max() <= 4.0
@@ -506,20 +513,20 @@ def test_the_references_speed_and_acceleration_are_limited(ilqr):
 
 def test_without_drag_the_desired_thrust_is_that_of_the_document():
     """b₃ ∥ a + g e₃."""
-    bare = model_of(CRAZYFLIE.without_effect("drag", "damping"), MpcOptions(dt=0.05))
-    goal = goal_of(Reference(HOVER.p_W, Vec3(3.0, 1.0, -2.0), Vec3(4.0, -2.0, 1.0)), bare)
+    bare = build_prediction_model(CRAZYFLIE.without_effect("drag", "damping"), MpcOptions(dt=0.05))
+    goal = mpc_target(Reference(HOVER.p_W, Vec3(3.0, 1.0, -2.0), Vec3(4.0, -2.0, 1.0)), bare)
     thrust = np.array([4.0, -2.0, 1.0 + 9.81])
     assert np.array(goal.b3_W) == pytest.approx(thrust / np.linalg.norm(thrust), rel=1e-14)
 
 
 def test_a_trajectory_is_sampled_at_the_times_of_the_horizon(ilqr):
     """p, v and b₃ of the goals are those of the trajectory at t + k dt, whether it can be traced (circle) or not (race)."""
-    circle = trajectory.circle(HERE, radius=0.8, speed=1.0, laps=3.0, yaw="along")
+    circle = trajectory.circle(HOVER_POSITION, radius=0.8, speed=1.0, laps=3.0, yaw="along")
     race = trajectory.race([(0, 0, 1), (1, 0, 1.5), (1, 1, 1)], speed=1.5)
     for path, time in ((circle, 1.3), (race, 0.4)):
         goals = ilqr.solve(HOVER, path, time=time).goals
         for k in (0, 6, 20):
-            expected = goal_of(path.at(time + 0.05 * k), ilqr.model)
+            expected = mpc_target(path.evaluate(time + 0.05 * k), ilqr.model)
             assert goals[k] == pytest.approx(np.array(flatten(expected)), abs=1e-12)
 
 
@@ -530,7 +537,7 @@ def test_a_single_reference_is_extrapolated(ilqr):
     t = 0.05 * np.arange(21)[:, None]
     assert goals[:, 3:6] == pytest.approx(np.array([[1.0, 0, 0]]) + t * np.array([[0, 1.5, 0]]), abs=1e-14)
     assert goals[:, :3] == pytest.approx(
-        HERE + t * np.array([[1.0, 0, 0]]) + t**2 / 2 * np.array([[0, 1.5, 0]]), abs=1e-14
+        HOVER_POSITION + t * np.array([[1.0, 0, 0]]) + t**2 / 2 * np.array([[0, 1.5, 0]]), abs=1e-14
     )
     point = ilqr.solve(HOVER, Reference(Vec3(1.0, 0.0, 1.0)))
     assert point.goals == pytest.approx(ilqr.solve(HOVER, (1.0, 0.0, 1.0)).goals, abs=0.0)
@@ -541,7 +548,7 @@ def test_a_single_reference_is_extrapolated(ilqr):
 
 def exact_motion(x0, controls, dt):
     """The continuous motion under constant inputs, by SciPy's eighth-order integrator."""
-    model, rows = model_of(CRAZYFLIE, MpcOptions(dt=dt)), [np.array(x0)]
+    model, rows = build_prediction_model(CRAZYFLIE, MpcOptions(dt=dt)), [np.array(x0)]
     for u in controls:
 
         def rate(_, x, u=u):
@@ -557,14 +564,16 @@ def test_ilqr_rk4_predicts_the_motion_and_euler_does_not(ilqr):
     The states of each solver are x + dt f(x) and RK4's step of the same equation of motion.
     """
     euler = ILQR(CRAZYFLIE, integrator="euler")
-    target = away(1.0, 0.5, 0.0)
+    target = offset_position(1.0, 0.5, 0.0)
     errors = {}
     for name, solver in (("rk4", ilqr), ("euler", euler)):
         result = solver.solve(HOVER, target)
         exact = exact_motion(result.states[0], result.controls[:10], 0.05)
         errors[name] = np.abs(result.states[:11, :3] - exact[:, :3]).max()
         x, u = unflatten(solver.model.template, iter(result.states[3].tolist())), tuple(result.controls[3].tolist())
-        assert result.states[4] == pytest.approx(numbers(samara.step(x, u, solver.model.body, 0.05, name)), abs=1e-13)
+        assert result.states[4] == pytest.approx(
+            state_vector(samara.step(x, u, solver.model.body, 0.05, name)), abs=1e-13
+        )
     assert errors["rk4"] < 5e-5
     assert errors["euler"] > 100.0 * errors["rk4"]
 
@@ -575,7 +584,7 @@ def test_ilqr_rk4_predicts_the_motion_and_euler_does_not(ilqr):
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda d: "{:+.0f}{:+.0f}{:+.0f}".format(*d))
 def test_from_hover_the_first_input_tilts_towards_the_waypoint(ilqr, direction):
     """Hover is not a local minimum: the first torque tilts b₃ towards the waypoint; vertically, the thrust changes."""
-    result = ilqr.solve(HOVER, HERE + direction)
+    result = ilqr.solve(HOVER, HOVER_POSITION + direction)
     thrust, *torque = result.controls[0]
     horizontal = np.array([*direction[:2], 0.0])
     assert np.cross(torque, (0.0, 0.0, 1.0)) @ horizontal > 1e-5 or not horizontal.any()
@@ -585,7 +594,7 @@ def test_from_hover_the_first_input_tilts_towards_the_waypoint(ilqr, direction):
     else:
         assert np.abs(torque).max() < 1e-15
         assert (thrust - ilqr.model.hover_input[0]) * direction[2] > 0.01
-    assert (result.states[-1, :3] - HERE) @ direction > 0.5 * direction @ direction
+    assert (result.states[-1, :3] - HOVER_POSITION) @ direction > 0.5 * direction @ direction
 
 
 def test_ilqr_every_knob_changes_the_plan(ilqr):
@@ -595,7 +604,7 @@ def test_ilqr_every_knob_changes_the_plan(ilqr):
     def plans(solver):
         return np.array(
             [
-                solver.solve(state, away(*offset), iterations=3).controls
+                solver.solve(state, offset_position(*offset), iterations=3).controls
                 for offset in ((0.2, 0.3, 0.1), (9.0, -5.0, 2.0))
             ]
         )
@@ -611,32 +620,34 @@ def test_ilqr_every_knob_changes_the_plan(ilqr):
 
 def test_at_the_target_it_hovers(ilqr):
     """At the target the plan is the trim and costs nothing."""
-    result = ilqr.solve(HOVER, HERE)
+    result = ilqr.solve(HOVER, HOVER_POSITION)
     assert result.converged and result.cost == pytest.approx(0.0, abs=1e-20)
     assert result.controls == pytest.approx(np.tile(ilqr.model.hover_input, (20, 1)), abs=1e-9)
-    command, _ = ilqr(HOVER, HERE, CRAZYFLIE, ilqr.initial_memory)
+    command, _ = ilqr(HOVER, HOVER_POSITION, CRAZYFLIE, ilqr.initial_state)
     assert command == pytest.approx(HOVER_COMMAND, abs=1e-9)
 
 
 def test_the_sign_of_the_quaternion_makes_no_difference(ilqr):
     """q and −q are one attitude."""
-    state = tumbling(np.random.default_rng(8))
-    one, other = (ilqr.solve(state._replace(q_WB=q), away(1.0, 0.0, 0.5)) for q in (state.q_WB, -state.q_WB))
+    state = random_state(np.random.default_rng(8))
+    one, other = (ilqr.solve(state._replace(q_WB=q), offset_position(1.0, 0.0, 0.5)) for q in (state.q_WB, -state.q_WB))
     assert one.controls == pytest.approx(other.controls, abs=1e-13)
     assert one.cost == pytest.approx(other.cost, rel=1e-12)
 
 
 def test_the_solution_is_invariant_to_yaw(ilqr):
     """Rotating the problem by a yaw, also beyond π, rotates the trajectory and leaves the inputs unchanged."""
-    state, offset = tumbling(np.random.default_rng(9)), np.array([1.0, -0.5, 0.3])
-    plain = ilqr.solve(state, HERE + offset)
+    state, offset = random_state(np.random.default_rng(9)), np.array([1.0, -0.5, 0.3])
+    plain = ilqr.solve(state, HOVER_POSITION + offset)
     for yaw in (0.7, 3.0, -3.0, math.pi, 7.0):
         R = Rotation.from_euler("z", yaw)
         q = quat_from_euler(0.0, 0.0, yaw)
         rotated = state._replace(v_W=rotate(q, state.v_W), q_WB=q * state.q_WB)
-        result = ilqr.solve(rotated, HERE + R.apply(offset))
+        result = ilqr.solve(rotated, HOVER_POSITION + R.apply(offset))
         assert result.controls == pytest.approx(plain.controls, abs=1e-11)
-        assert result.states[:, :3] - HERE == pytest.approx(R.apply(plain.states[:, :3] - HERE), abs=1e-11)
+        assert result.states[:, :3] - HOVER_POSITION == pytest.approx(
+            R.apply(plain.states[:, :3] - HOVER_POSITION), abs=1e-11
+        )
 
 
 @pytest.mark.long
@@ -644,7 +655,7 @@ def test_yaw_is_left_alone_unless_weighed():
     """With yaw_weight the nose turns to the desired yaw, in the shorter direction; without it only the yaw rate has a cost."""
     solver = ILQR(CRAZYFLIE, horizon=40, yaw_weight=8.0)
     state = HOVER._replace(q_WB=quat_from_euler(0.0, 0.0, 3.0))
-    near, wrapped = (solver.solve(state, HERE, yaw=yaw) for yaw in (-3.0, -3.0 + 2.0 * math.pi))
+    near, wrapped = (solver.solve(state, HOVER_POSITION, yaw=yaw) for yaw in (-3.0, -3.0 + 2.0 * math.pi))
     assert near.controls == pytest.approx(wrapped.controls, abs=1e-12)
     assert near.controls[0, 3] > 1e-6  # 3 → −3 is 0.28 rad counter-clockwise
     nose = rotate(near.state(40).q_WB, Vec3(1.0, 0.0, 0.0))
@@ -658,7 +669,9 @@ def test_limits_are_never_exceeded():
         low, high = (np.array(limit) for limit in solver.model.limits)
         at_limit = 0
         for _ in range(100):
-            result = solver.solve(tumbling(rng, 1.5, 5.0, 10.0), HERE + rng.uniform(-8, 8, 3), iterations=6)
+            result = solver.solve(
+                random_state(rng, 1.5, 5.0, 10.0), HOVER_POSITION + rng.uniform(-8, 8, 3), iterations=6
+            )
             assert (result.controls >= low).all() and (result.controls <= high).all()
             at_limit += int(((result.controls == low) | (result.controls == high)).sum())
         assert at_limit > 100
@@ -668,9 +681,11 @@ def test_damping_depends_on_the_accepted_step_size():
     """Times ten if no step is accepted, three after a small one, unchanged after a middling one, a fifth after a large one"""
 
     def next_damping(damping, alpha, decrease=0.1):
-        return choose([1.0 - decrease], [alpha], 1.0, -0.1, 0.0, damping, 1e-9).damping
+        return choose_rollout([1.0 - decrease], [alpha], 1.0, -0.1, 0.0, damping, 1e-9).damping
 
-    assert [next_damping(x, 1.0, gained=-0.1) for x in (0.0, 1e-5, 0.02)] == pytest.approx([1e-3, 1e-3, 0.2], rel=1e-12)
+    assert [next_damping(x, 1.0, decrease=-0.1) for x in (0.0, 1e-5, 0.02)] == pytest.approx(
+        [1e-3, 1e-3, 0.2], rel=1e-12
+    )
     assert [next_damping(x, 0.1) for x in (0.0, 0.02)] == pytest.approx([1e-3, 0.06], rel=1e-12)
     assert [next_damping(x, 0.3) for x in (0.0, 0.02)] == [0.0, 0.02]
     assert [next_damping(x, 0.5) for x in (0.02, 1.05e-6, 0.95e-6)] == pytest.approx([4e-3, 2.1e-7, 0.0], rel=1e-12)
@@ -678,7 +693,7 @@ def test_damping_depends_on_the_accepted_step_size():
 
 def test_by_name_a_turned_nose_costs_what_a_tilt_does():
     """The iLQR document has no yaw weight; references of scenarios have a yaw."""
-    assert controller_named("ilqr", CRAZYFLIE).call.weights.yaw_weight == Weights().tilt_weight
+    assert create_controller("ilqr", CRAZYFLIE).call.weights.yaw_weight == CostWeights().tilt_weight
 
 
 def test_the_documented_limits_are_all_thrust_and_more_torque_than_there_is():
@@ -727,8 +742,8 @@ def test_rotor_inputs_give_the_wrench_of_the_rotors():
 
 def test_an_obstacle_is_flown_round():
     """A sphere in the path: without it the plan passes through, with it around; and a tilt limit is respected."""
-    target = away(2.0, 0.0, 0.0)
-    centre, radius = away(0.7, 0.05, 0.0), 0.3
+    target = offset_position(2.0, 0.0, 0.0)
+    centre, radius = offset_position(0.7, 0.05, 0.0), 0.3
     options = {"horizon": 40, "max_iterations": 60, "reference_follow": 1.0}
     plain = ILQR(CRAZYFLIE, **options)
     avoiding = ILQR(CRAZYFLIE, **options, obstacles=[(centre, radius)], max_tilt=math.radians(20.0))
@@ -747,16 +762,16 @@ def test_an_obstacle_is_flown_round():
 # Flight ------------------------------------------------------------------------------------------------------------
 
 
-def flown(solver, vehicle, start, target, seconds, rate=100, controller=None):
+def simulate(solver, vehicle, start, target, seconds, rate=100, controller=None):
     """Simulate the vehicle, with motor lag and ground, at 1 kHz under the controller; states (n, 13) at its rate."""
     plant = Plant(vehicle)
     state, command = samara.hover(vehicle, start)
-    place(plant, 0, state)
+    set_plant_state(plant, 0, state)
     plant.command[:, 0] = command
-    controller_state, tick, rows = solver.initial_memory, 1_000_000 // rate, []
+    controller_state, tick, rows = solver.initial_state, 1_000_000 // rate, []
     for k in range(int(seconds * rate)):
-        state = state_of(plant, 0)
-        rows.append(numbers(state))
+        state = plant_state(plant, 0)
+        rows.append(state_vector(state))
         plant.command[:, 0], controller_state = solver(state, target, vehicle, controller_state)
         plant.advance(k * tick, (k + 1) * tick)
     return np.array(rows)
@@ -766,7 +781,7 @@ def test_it_flies_to_waypoints_in_all_directions_and_stays():
     """26 waypoints: within 5 cm after 6 s and for 2 s more, through motors with lag, one iteration 50 times a second."""
     solver, start = ILQR(CRAZYFLIE, period=0.02), np.array([0.0, 0.0, 3.0])
     for direction in DIRECTIONS:
-        path = flown(solver, CRAZYFLIE, start, start + direction, 8.0, rate=50)
+        path = simulate(solver, CRAZYFLIE, start, start + direction, 8.0, rate=50)
         position_error = np.linalg.norm(path[:, :3] - (start + direction), axis=1)
         assert position_error[300:].max() < 0.05, direction
         cross_track = (
@@ -783,7 +798,7 @@ def test_every_vehicle_flies_with_it(name):
     """With the default weights: 1 m and 5 m away within 5 cm after 7 s, at 50 and at 100 Hz."""
     vehicle, start = samara.vehicle(name), np.array([0.0, 0.0, 5.0])
     for rate, offset in itertools.product((50, 100), ((1.0, 1.0, 1.0), (5.0, 0.0, 0.0))):
-        path = flown(ILQR(vehicle, period=1.0 / rate), vehicle, start, start + offset, 8.0, rate)
+        path = simulate(ILQR(vehicle, period=1.0 / rate), vehicle, start, start + offset, 8.0, rate)
         assert np.linalg.norm(path[7 * rate :, :3] - start - offset, axis=1).max() < 0.05
 
 
@@ -794,7 +809,7 @@ def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
     start, offset = np.array([0.0, 0.0, 5.0]), np.array([1.0, 1.0, 1.0])
 
     def fastest_turn_and_error(weight):
-        path = flown(ILQR(vehicle, torque_weight=weight), vehicle, start, start + offset, 6.0)
+        path = simulate(ILQR(vehicle, torque_weight=weight), vehicle, start, start + offset, 6.0)
         return np.abs(path[:, 10:]).max(), np.linalg.norm(path[-1, :3] - start - offset)
 
     for weight in (5e-4, default_torque_weight(vehicle)):
@@ -808,58 +823,60 @@ def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
 def test_it_follows_a_figure_of_eight():
     """It previews the trajectory and tilts in time: the error is below 10 cm."""
     solver = ILQR(CRAZYFLIE, position_weight=100.0)
-    figure_eight = trajectory.figure8((0.0, 0.0, 2.0), reach=1.0, speed=1.0, laps=2.0)
-    path = flown(solver, CRAZYFLIE, (0.0, 0.0, 2.0), figure_eight, 8.0)
-    desired = np.array([figure_eight.at(0.01 * k).p_W for k in range(len(path))])
+    figure_eight = trajectory.figure8((0.0, 0.0, 2.0), half_length=1.0, speed=1.0, laps=2.0)
+    path = simulate(solver, CRAZYFLIE, (0.0, 0.0, 2.0), figure_eight, 8.0)
+    desired = np.array([figure_eight.evaluate(0.01 * k).p_W for k in range(len(path))])
     assert np.linalg.norm(path[:, :3] - desired, axis=1).max() < 0.1
 
 
 def test_a_real_time_iteration_warm_started_keeps_up(ilqr):
     """One iteration from the shifted plan of the previous step costs at most 1 % more than solving to convergence each time."""
     state = HOVER
-    controller_state = ilqr.initial_memory
+    controller_state = ilqr.initial_state
     model, worst = ilqr.model, 0.0
     for _ in range(40):
         single_iteration = ilqr.solve(
             state,
-            away(1.0, 0.5, 0.3),
+            offset_position(1.0, 0.5, 0.3),
             warm_start=controller_state.controls,
             shift=0.05,
-            before=controller_state.before,
+            before=controller_state.previous_input,
             iterations=1,
         )
-        converged = ilqr.solve(state, away(1.0, 0.5, 0.3), before=controller_state.before, iterations=30)
-        if controller_state is not ilqr.initial_memory and converged.cost > 1e-6:
+        converged = ilqr.solve(
+            state, offset_position(1.0, 0.5, 0.3), before=controller_state.previous_input, iterations=30
+        )
+        if controller_state is not ilqr.initial_state and converged.cost > 1e-6:
             worst = max(worst, single_iteration.cost / converged.cost - 1.0) if controller_state.time > 0.1 else worst
         u = tuple(single_iteration.controls[0].tolist())
         controller_state = controller_state._replace(
-            controls=single_iteration.controls, before=u, time=controller_state.time + 0.05
+            controls=single_iteration.controls, previous_input=u, time=controller_state.time + 0.05
         )
         state = unflatten(
             model.template,
-            iter(numbers(model.step(unflatten(model.template, iter(numbers(state).tolist())), u)).tolist()),
+            iter(state_vector(model.step(unflatten(model.template, iter(state_vector(state).tolist())), u)).tolist()),
         )
     assert worst < 0.01
 
 
 def test_the_same_call_gives_the_same_answer(ilqr):
     """Earlier calls have no effect: state, target and controller state in, command and controller state out."""
-    state, controller_state = tumbling(np.random.default_rng(12)), ilqr.initial_memory
-    first = ilqr(state, away(1.0, 0.0, 0.0), CRAZYFLIE, controller_state)
+    state, controller_state = random_state(np.random.default_rng(12)), ilqr.initial_state
+    first = ilqr(state, offset_position(1.0, 0.0, 0.0), CRAZYFLIE, controller_state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ilqr.solve(state._replace(v_W=Vec3(math.nan, 0.0, 0.0)), HERE)
-    ilqr.solve(tumbling(np.random.default_rng(13)), away(-4.0, 3.0, 1.0))
-    again = ilqr(state, away(1.0, 0.0, 0.0), CRAZYFLIE, controller_state)
+        ilqr.solve(state._replace(v_W=Vec3(math.nan, 0.0, 0.0)), HOVER_POSITION)
+    ilqr.solve(random_state(np.random.default_rng(13)), offset_position(-4.0, 3.0, 1.0))
+    again = ilqr(state, offset_position(1.0, 0.0, 0.0), CRAZYFLIE, controller_state)
     assert first[0] == again[0]
-    assert (first[1].controls == again[1].controls).all() and first[1].before == again[1].before
+    assert (first[1].controls == again[1].controls).all() and first[1].previous_input == again[1].previous_input
 
 
 # Failures ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("state", "target", "why"),
+    ("state", "target", "reason"),
     [
         (HOVER._replace(p_W=Vec3(math.nan, 0.0, 1.0)), (0.0, 0.0, 1.0), "the state is not finite"),
         (HOVER._replace(omega_B=Vec3(0.0, math.inf, 0.0)), (0.0, 0.0, 1.0), "the state is not finite"),
@@ -872,10 +889,10 @@ def test_the_same_call_gives_the_same_answer(ilqr):
 def test_an_unsolvable_problem_gives_hover_and_a_warning(ilqr, state, target, reason):
     """NaN in the state or the target, or an enormous reference: the hover command, and a warning with the reason."""
     with pytest.warns(RuntimeWarning, match=reason):
-        command, controller_state = ilqr(state, target, CRAZYFLIE, ilqr.initial_memory)
+        command, controller_state = ilqr(state, target, CRAZYFLIE, ilqr.initial_state)
     assert command == pytest.approx(HOVER_COMMAND, abs=1e-9)
     assert np.isfinite(controller_state.controls).all()
-    next_command, _ = ilqr(HOVER, HERE, CRAZYFLIE, controller_state)
+    next_command, _ = ilqr(HOVER, HOVER_POSITION, CRAZYFLIE, controller_state)
     assert next_command == pytest.approx(HOVER_COMMAND, abs=1e-6)
 
 
@@ -884,7 +901,7 @@ def test_a_target_out_of_reach_is_flown_towards(ilqr):
     for target in ((1e6, 0.0, 1.0), (0.0, 0.0, -1e9), (-1e12, 1e12, 1e12)):
         result = ilqr.solve(HOVER, target)
         assert np.isfinite(result.states).all() and result.cost < math.inf
-        assert (np.array(target) - HERE) @ (result.states[-1, :3] - HERE) > 0.0
+        assert (np.array(target) - HOVER_POSITION) @ (result.states[-1, :3] - HOVER_POSITION) > 0.0
         assert all(thrust_axis(result.state(k)).z > 0.0 for k in range(21))
 
 
@@ -899,8 +916,11 @@ def test_options_are_checked_in_one_sentence():
         ({"integrator": "rk45"}, "integrator = 'rk45': expected one of euler, midpoint, rk4"),
         ({"inputs": "pwm"}, "inputs = 'pwm': expected one of wrench, rotors"),
         ({"obstacles": [((0.0, 0.0, 1.0), -1.0)]}, "obstacles"),
-        ({"limits": Limits((0.0,), (1.0,))}, "limits = "),
-        ({"limits": Limits((0.5, -1, -1, -1), (1.0, 1, 1, 1))}, "the hover input 0.27468 is not between 0.5 and 1"),
+        ({"limits": InputLimits((0.0,), (1.0,))}, "limits = "),
+        (
+            {"limits": InputLimits((0.5, -1, -1, -1), (1.0, 1, 1, 1))},
+            "the hover input 0.27468 is not between 0.5 and 1",
+        ),
     ):
         with pytest.raises(ValueError, match=sentence.replace("(", r"\(")):
             ILQR(CRAZYFLIE, **options)
@@ -913,22 +933,22 @@ def test_options_are_checked_in_one_sentence():
 def test_arguments_are_checked_in_one_sentence(ilqr):
     """Messages about wrong shapes contain the expected ones."""
     with pytest.raises(ValueError, match="state has 4 numbers; expected a State, or the 13"):
-        ilqr.solve((0.0, 0.0, 1.0, 0.0), HERE, layout="wxyz")
+        ilqr.solve((0.0, 0.0, 1.0, 0.0), HOVER_POSITION, layout="wxyz")
     with pytest.raises(ValueError, match=r"warm_start has shape \(3, 4\); expected \(20, 4\)"):
-        ilqr.solve(HOVER, HERE, warm_start=np.zeros((3, 4)))
+        ilqr.solve(HOVER, HOVER_POSITION, warm_start=np.zeros((3, 4)))
     with pytest.raises(ValueError, match=r"states have shape \(12, 3\)"):
-        ilqr.solve_batch(np.zeros((12, 3)), HERE, layout="wxyz")
+        ilqr.solve_batch(np.zeros((12, 3)), HOVER_POSITION, layout="wxyz")
     with pytest.raises(ValueError, match="expected llvm or jax"):
-        ilqr.solve_batch(np.zeros((13, 3)), HERE, backend="cuda")
+        ilqr.solve_batch(np.zeros((13, 3)), HOVER_POSITION, backend="cuda")
 
 
 def test_the_result_is_complete(ilqr):
     """Shapes, names, and consistent durations; a layout converts to the document's order of the quaternion."""
-    result = ilqr.solve(HOVER, away(1.0, 0.0, 0.0))
+    result = ilqr.solve(HOVER, offset_position(1.0, 0.0, 0.0))
     assert result.controls.shape == (20, 4) and result.states.shape == (21, 13) and result.gains.shape == (20, 4, 12)
     assert result.goals.shape == (21, 12)
-    assert result.states[0] == pytest.approx(numbers(HOVER), abs=0.0)
-    times = result.times
+    assert result.states[0] == pytest.approx(state_vector(HOVER), abs=0.0)
+    times = result.durations
     assert 0.0 < times.derivatives + times.backward + times.rollouts < times.total
     assert repr(result).startswith("Result(cost=") and "converged" in repr(result)
     xyzw = result.state(5).to_numpy("xyzw")
@@ -945,7 +965,7 @@ def test_ilqr_the_quaternion_of_a_bare_array_has_its_order_stated(ilqr):
     """
     document = HOVER.to_numpy("xyzw")[:13]
     assert list(document[6:10]) == [0.0, 0.0, 0.0, 1.0]
-    target = away(1.0, 0.0, 0.0)
+    target = offset_position(1.0, 0.0, 0.0)
     from_array, as_state = ilqr.solve(document, target, layout="xyzw"), ilqr.solve(HOVER, target)
     assert np.array_equal(from_array.controls, as_state.controls) and from_array.controls[0, 2] > 0.0
     assert np.array_equal(from_array.states[:, [*range(6), 9, 6, 7, 8, *range(10, 13)]], as_state.states)
@@ -967,18 +987,18 @@ def test_without_a_solution_the_states_are_in_the_layout_too(ilqr):
     """The result is level hover, in the requested order."""
     invalid_state = np.full(13, np.nan)
     with pytest.warns(RuntimeWarning, match="the state is not finite"):
-        assert ilqr.solve(invalid_state, HERE, layout="xyzw").state(3).q_WB == (1.0, 0.0, 0.0, 0.0)
+        assert ilqr.solve(invalid_state, HOVER_POSITION, layout="xyzw").state(3).q_WB == (1.0, 0.0, 0.0, 0.0)
 
 
-def test_feedback_gains_steer_the_plan_back(patient):
+def test_feedback_gains_steer_the_plan_back(converged_ilqr):
     """u + K δx from a state near the start costs less than the same inputs without feedback."""
-    target = away(1.0, 0.5, 0.2)
-    plan = patient.solve(HOVER, target)
+    target = offset_position(1.0, 0.5, 0.2)
+    plan = converged_ilqr.solve(HOVER, target)
     deviation = np.array([0.05, -0.04, 0.02, 0.1, 0.1, -0.1, 0.05, -0.08, 0.0, 0.3, -0.2, 0.0])
-    model = patient.model
+    model = converged_ilqr.model
     ends = []
     for feedback in (0.0, 1.0):
-        state = moved(
+        state = displace(
             unflatten(model.template, iter(plan.states[0].tolist())), unflatten(NO_DIFFERENCE, iter(deviation.tolist()))
         )
         state = state._replace(q_WB=state.q_WB / math.sqrt(sum(x * x for x in state.q_WB)))
@@ -994,10 +1014,10 @@ def test_feedback_gains_steer_the_plan_back(patient):
 # Batches -----------------------------------------------------------------------------------------------------------
 
 
-def some_problems(count):
+def random_problems(count):
     rng = np.random.default_rng(14)
-    states = np.stack([numbers(tumbling(rng, 0.4, 1.0, 1.0)) for _ in range(count)], axis=1)
-    return states, HERE[:, None] + rng.uniform(-1.5, 1.5, (3, count))
+    states = np.stack([state_vector(random_state(rng, 0.4, 1.0, 1.0)) for _ in range(count)], axis=1)
+    return states, HOVER_POSITION[:, None] + rng.uniform(-1.5, 1.5, (3, count))
 
 
 @pytest.mark.parametrize(
@@ -1006,7 +1026,7 @@ def some_problems(count):
 def test_problems_in_lanes_are_solved_as_alone(ilqr, dtype, tolerance):
     """Every lane of full and partial tiles gets the costs and inputs of a single solution."""
     solver = ILQR(CRAZYFLIE, tolerance=0.0)
-    states, targets = some_problems(21)
+    states, targets = random_problems(21)
     batch = solver.solve_batch(states, targets, layout="wxyz", iterations=8, dtype=dtype)
     assert batch.controls.shape == (20, 4, 21) and batch.states.shape == (21, 13, 21)
     assert batch.controls.dtype == dtype
@@ -1021,7 +1041,7 @@ def test_problems_in_lanes_are_solved_as_alone(ilqr, dtype, tolerance):
 
 def test_a_bad_problem_spoils_only_itself(ilqr):
     """NaN in one lane: hover for that one, a warning, and the others untouched."""
-    states, targets = some_problems(5)
+    states, targets = random_problems(5)
     valid = ilqr.solve_batch(states, targets, layout="wxyz", dtype="float64")
     states[0, 2] = np.nan
     with pytest.warns(RuntimeWarning, match="1 of 5 problems have no finite cost"):
@@ -1034,9 +1054,9 @@ def test_a_bad_problem_spoils_only_itself(ilqr):
 
 def test_a_batch_of_states_is_a_state_of_arrays(ilqr):
     """One target serves all."""
-    states, _ = some_problems(4)
+    states, _ = random_problems(4)
     fleet = State.from_numpy(states, "wxyz")
-    target = away(0.5, 0.0, 0.0)
+    target = offset_position(0.5, 0.0, 0.0)
     from_array, from_state = (
         ilqr.solve_batch(x, target, layout="wxyz", dtype="float64", iterations=2) for x in (states, fleet)
     )
@@ -1049,7 +1069,7 @@ def test_jax_solves_what_the_lanes_solve(dtype, tolerance):
     """The same functions through XLA: costs and inputs agree."""
     pytest.importorskip("jax")
     solver = ILQR(CRAZYFLIE, tolerance=0.0)
-    states, targets = some_problems(6)
+    states, targets = random_problems(6)
     by_llvm = solver.solve_batch(states, targets, layout="wxyz", iterations=4, dtype=dtype)
     by_jax = solver.solve_batch(states, targets, layout="wxyz", iterations=4, dtype=dtype, backend="jax")
     assert np.asarray(by_jax.cost) == pytest.approx(by_llvm.cost, rel=tolerance)
@@ -1063,7 +1083,7 @@ def test_jax_solves_what_the_lanes_solve(dtype, tolerance):
 def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
     """A running sum over rows, forwards and backwards, on lanes side by side and on lanes far apart."""
     x, y = ca.SX.sym("x"), ca.SX.sym("y")
-    add = program_of_expressions([x, y], [x + y])
+    add = program_from_expressions([x, y], [x + y])
     values = np.arange(24.0).reshape(6, 4)
     for reverse, lane in itertools.product((False, True), (1, 6)):
         arranged = values.copy() if lane == 1 else np.ascontiguousarray(values.T)
@@ -1071,8 +1091,8 @@ def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
         sums, rows = np.zeros(4), np.zeros(24)
         sum_spec = ArraySpec("sums", (0,), 0, 1)
         add_pass = Pass(add, (sum_spec, ArraySpec("values", (0,), step, lane)), (sum_spec,), 4)
-        copy_pass = Pass(program_of_expressions([x], [x]), (sum_spec,), (ArraySpec("rows", (0,), 4, 1),), 4)
-        loops = compile_loops((Loop((add_pass, copy_pass), reverse=reverse),))
+        copy_pass = Pass(program_from_expressions([x], [x]), (sum_spec,), (ArraySpec("rows", (0,), 4, 1),), 4)
+        loops = compile_loops((ArrayLoop((add_pass, copy_pass), reverse=reverse),))
         arrays = {"sums": sums, "values": arranged, "rows": rows}
         table = np.array([arrays[name].ctypes.data for name in loops.names])
         loops.call(table.ctypes.data, 6)
@@ -1085,12 +1105,12 @@ def test_a_box_step_that_settles_in_one_iteration_is_final(ilqr):
     """If the first iteration changes no active set, it has the bits of all iterations; otherwise all are run."""
     problem, single_solver, rng = ilqr.problem, ilqr._solver, np.random.default_rng(2)
     trace = linearise(problem)
-    layout = Layout(problem, trace)
+    layout = ArrayLayout(problem, trace)
     first_pass, full_pass = box_passes(problem, layout, FollowingStage(trace, layout))
-    guarded = compile_loops((Loop((first_pass, full_pass), at="start"),))
-    first = compile_loops((Loop((first_pass,), at="start"),))
-    always = compile_loops((Loop((first_pass, full_pass._replace(when=None)), at="start"),))
-    arrays = single_solver.start_memory(nominal=single_solver.nominal)
+    guarded = compile_loops((ArrayLoop((first_pass, full_pass), position="start"),))
+    first = compile_loops((ArrayLoop((first_pass,), position="start"),))
+    always = compile_loops((ArrayLoop((first_pass, full_pass._replace(condition=None)), position="start"),))
+    arrays = single_solver.start_arrays(nominal=single_solver.nominal)
     scratch, gains, sums = (arrays[name] for name in ("scratch", "gains", "sums"))
     half = 0.5 * (np.array(ilqr.model.limits.high) - ilqr.model.limits.low)
     corner, is_unsettled, indices = layout.blocks["Q"][12:, 12:16], [], layout.blocks["q"][0, 12:16]
@@ -1108,7 +1128,7 @@ def test_a_box_step_that_settles_in_one_iteration_is_final(ilqr):
                 array[:] = saved_array
             loops.call(arrays.table(loops), 1)
             results.append(np.concatenate([scratch, gains.ravel(), sums]))
-        is_unsettled.append(bool(scratch[layout.unsettled.places[0]]))
+        is_unsettled.append(bool(scratch[layout.unsettled.offsets[0]]))
         np.testing.assert_array_equal(results[1], results[2])
         assert (results[0] == results[1]).all() or is_unsettled[-1]
     assert 10 < sum(is_unsettled) < 50
@@ -1119,11 +1139,11 @@ def test_a_chain_makes_its_calls_in_turn():
     x, value = ca.SX.sym("x"), np.array([2.5])
     spec = ArraySpec("x", (0,))
     increment, double = (
-        compile_loops((Loop((Pass(program_of_expressions([x], [expression]), (spec,), (spec,), 1),)),))
+        compile_loops((ArrayLoop((Pass(program_from_expressions([x], [expression]), (spec,), (spec,), 1),)),))
         for expression in (x + 1.0, 2.0 * x)
     )
     table = np.array([value.ctypes.data])
-    Chain((increment, table.ctypes.data, 1), (double, table.ctypes.data, 2))()
+    CallChain((increment, table.ctypes.data, 1), (double, table.ctypes.data, 2))()
     assert value[0] == 14.0
 
 
@@ -1131,8 +1151,8 @@ def test_the_code_is_compiled_once_per_cost_structure(ilqr):
     """Another horizon or other weights use the same machine code; a weight that is off needs another one."""
     other = ILQR(CRAZYFLIE, horizon=33, position_weight=11.0, reference_velocity_gain=2.0)
     assert solver_code(other.problem) is solver_code(ilqr.problem)
-    without_smoothing = ilqr.parameters._replace(weights=Weights(smoothing_weight=0.0))
-    assert kind_of(without_smoothing) != kind_of(ilqr.parameters)
+    without_smoothing = ilqr.parameters._replace(weights=CostWeights(smoothing_weight=0.0))
+    assert cost_structure(without_smoothing) != cost_structure(ilqr.parameters)
 
 
 # External accelerations, failed rotors, and references ahead ----------------------------------------------------------
@@ -1140,9 +1160,9 @@ def test_the_code_is_compiled_once_per_cost_structure(ilqr):
 
 def test_an_external_acceleration_is_added_to_a_step():
     """Without drag, an external acceleration changes p and v after dt by ½ a dt² and a dt, whatever the body does."""
-    model = model_of(CRAZYFLIE.without_effect("drag"), MpcOptions(dt=0.05))
+    model = build_prediction_model(CRAZYFLIE.without_effect("drag"), MpcOptions(dt=0.05))
     acceleration = Vec3(1.2, -0.7, 0.4)
-    state = tumbling(np.random.default_rng(3))._replace(rotor_speed=(), effects=model.template.effects)
+    state = random_state(np.random.default_rng(3))._replace(rotor_speed=(), effects=model.template.effects)
     calm, accelerated = (
         model.step(state, (0.3, 1e-4, 0.0, 2e-5)),
         model.step(state, (0.3, 1e-4, 0.0, 2e-5), acceleration),
@@ -1152,26 +1172,26 @@ def test_an_external_acceleration_is_added_to_a_step():
     assert accelerated.q_WB == calm.q_WB and accelerated.omega_B == calm.omega_B
 
 
-def test_a_known_external_acceleration_is_balanced_by_tilt(patient):
+def test_a_known_external_acceleration_is_balanced_by_tilt(converged_ilqr):
     """In a horizontal external acceleration a, the plan at rest is tilted by atan(a/g) with the thrust m √(g² + a²)."""
     a, g = 2.0, CRAZYFLIE["gravity"].acceleration
     tilt = math.atan(a / g)
     tilted = HOVER._replace(q_WB=Quat(math.cos(tilt / 2), 0.0, -math.sin(tilt / 2), 0.0))
-    result = patient.solve(tilted, HOVER.p_W, push_W=(a, 0.0, 0.0))
+    result = converged_ilqr.solve(tilted, HOVER.p_W, push_W=(a, 0.0, 0.0))
     assert result.controls[0, 0] == pytest.approx(CRAZYFLIE.mass * math.hypot(g, a), rel=1e-3)
-    assert np.abs(result.states[:, :3] - HERE).max() < 1e-3
+    assert np.abs(result.states[:, :3] - HOVER_POSITION).max() < 1e-3
 
 
 def hover_in_wind(solver, seconds=20.0, wind=1.5):
     """Return the position error and the controller state after hovering in a wind from the west."""
-    plant, controller_state = Plant(CRAZYFLIE), solver.initial_memory
-    place(plant, 0, HOVER)
+    plant, controller_state = Plant(CRAZYFLIE), solver.initial_state
+    set_plant_state(plant, 0, HOVER)
     plant.environment[0] = wind
     for k in range(round(seconds / solver.period)):
         period_us = round(1e6 * solver.period)
-        plant.command[:, 0], controller_state = solver(state_of(plant, 0), HOVER.p_W, CRAZYFLIE, controller_state)
+        plant.command[:, 0], controller_state = solver(plant_state(plant, 0), HOVER.p_W, CRAZYFLIE, controller_state)
         plant.advance(period_us * k, period_us * (k + 1))
-    return np.array(state_of(plant, 0).p_W) - HERE, controller_state
+    return np.array(plant_state(plant, 0).p_W) - HOVER_POSITION, controller_state
 
 
 def test_a_steady_wind_leaves_no_offset():
@@ -1179,19 +1199,19 @@ def test_a_steady_wind_leaves_no_offset():
     error, controller_state = hover_in_wind(ILQR(CRAZYFLIE))
     error_without_observer, _ = hover_in_wind(ILQR(CRAZYFLIE, disturbance_time_constant=0.0))
     expected = CRAZYFLIE["drag"].linear.x * 1.5 / CRAZYFLIE.mass
-    assert controller_state.observed.push_W.x == pytest.approx(expected, rel=1e-10)
+    assert controller_state.acceleration_observer.push_W.x == pytest.approx(expected, rel=1e-10)
     assert np.linalg.norm(error) < 1e-5
     assert error_without_observer[0] > 1.0
 
 
 def test_references_ahead_are_the_trajectory_they_come_from(ilqr):
     """A `Reference` of arrays at the instants of `look_ahead` is the trajectory itself."""
-    figure_eight, time = trajectory.figure8((0, 0, 1), reach=1.0, speed=1.5), 0.37
+    figure_eight, time = trajectory.figure8((0, 0, 1), half_length=1.0, speed=1.5), 0.37
     along = ilqr.solve(HOVER, figure_eight, time=time)
-    sampled = ilqr.solve(HOVER, figure_eight.at(time + ilqr.look_ahead))
+    sampled = ilqr.solve(HOVER, figure_eight.evaluate(time + ilqr.look_ahead))
     np.testing.assert_allclose(sampled.goals, along.goals, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(sampled.controls, along.controls, rtol=1e-9, atol=1e-12)
-    invalid = figure_eight.at(time + ilqr.look_ahead)._replace(p_W=Vec3(np.full(21, np.nan), 0.0, 1.0))
+    invalid = figure_eight.evaluate(time + ilqr.look_ahead)._replace(p_W=Vec3(np.full(21, np.nan), 0.0, 1.0))
     with pytest.warns(RuntimeWarning, match="the reference is not finite; hovering instead"):
         ilqr.solve(HOVER, invalid)
 
@@ -1208,7 +1228,7 @@ def test_a_failed_rotor_removes_its_thrust_and_the_yaw_it_balanced():
 def test_in_a_scenario_it_previews_references_and_its_plans_are_recorded():
     """At instants common to both streams, the first position of the plan is the position of the drone."""
     run = samara.fly("figure8", settings={"drones.controller": "ilqr", "duration": 4.0})
-    plan = run.tables["plan"]
+    plan = run.tables["predicted_path"]
     assert plan.fields[:3] == ("p_W[0].x", "p_W[0].y", "p_W[0].z") and len(plan.fields) == 63
     assert set(plan.units) == {"m"}
     is_common = plan.times_us % 20_000 == 0
@@ -1222,7 +1242,7 @@ def test_in_a_scenario_it_previews_references_and_its_plans_are_recorded():
 @pytest.mark.parametrize(("speed", "bound"), [(1.0, 0.008), (3.0, 0.042)])
 def test_figure_of_eight_error_with_slow_motors(speed, bound):
     """Through measured drag and motors with lag: 6.9 mm at 1 m/s, 38 mm at 3 m/s."""
-    from samara.compare.controllers import contest
+    from samara.compare.controllers import compare_controllers
 
-    (entry,) = contest(samara.vehicle("crazyflie"), ("ilqr",), speed=speed)
+    (entry,) = compare_controllers(samara.vehicle("crazyflie"), ("ilqr",), speed=speed)
     assert not entry.crashed and entry.rmse < bound

@@ -5,7 +5,7 @@ import pytest
 
 import samara
 from samara.control.mpc import ILQR
-from samara.control.mpc.flight import shift_inputs, shift_of
+from samara.control.mpc.flight import shift_inputs, split_shift
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.types import Reference
@@ -15,7 +15,7 @@ from samara.scenario.timeline import Rates
 
 CRAZYFLIE = samara.vehicle("crazyflie")  # slow motors and a moment of airspeed: both observers run
 N, PERIOD, RATE = 4, 0.01, 100.0
-FIGURE_EIGHT = figure8((0.0, 0.0, 1.5), reach=1.0, speed=1.0)
+FIGURE_EIGHT = figure8((0.0, 0.0, 1.5), half_length=1.0, speed=1.0)
 FIELDS = len(flatten(Reference(ZERO)))
 
 
@@ -42,12 +42,13 @@ def random_states(rng):
 def references_ahead(look_ahead, tick):
     """(instants, fields, N): a figure of eight, each flight delayed relative to the previous one"""
     flights = [
-        [flatten(FIGURE_EIGHT.at(PERIOD * tick + 0.3 * k + time)) for time in look_ahead.tolist()] for k in range(N)
+        [flatten(FIGURE_EIGHT.evaluate(PERIOD * tick + 0.3 * k + time)) for time in look_ahead.tolist()]
+        for k in range(N)
     ]
     return np.moveaxis(np.array(flights), 0, 2)
 
 
-class Compiled:
+class CompiledController:
     """The controller as a stage calls it, with folded scalars of N flights, and its state between ticks."""
 
     def __init__(self, controller, dtype):
@@ -55,8 +56,8 @@ class Compiled:
         import jax.numpy as jnp
 
         from samara.compiler.jax.arrays import precision
-        from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
-        from samara.control.mpc.batch_jax import ControllerState, flight_controller
+        from samara.compiler.jax.folding_scalar import fold_tree, new_trace, unfold_leaves
+        from samara.control.mpc.batch_jax import MpcBatchState, flight_controller
 
         self.controller, self.dtype, self._precision = controller, dtype, precision
         self.flight, hover_state = flight_controller(controller, CRAZYFLIE), samara.hover(CRAZYFLIE)[0]
@@ -65,13 +66,13 @@ class Compiled:
         def tick(controller_state, states, ahead):
             trace = new_trace(dtype)
             command, next_state = self.flight(
-                folded(hover_state, [*states], trace),
-                folded(instants, [*ahead.reshape(-1, N)], trace),
+                fold_tree(hover_state, [*states], trace),
+                fold_tree(instants, [*ahead.reshape(-1, N)], trace),
                 CRAZYFLIE,
-                folded(self.flight.start, [row for rows in controller_state for row in rows], trace),
+                fold_tree(self.flight.start, [row for rows in controller_state for row in rows], trace),
             )
-            return jnp.stack(unfolded(command)), ControllerState(
-                *(jnp.stack(unfolded((field,))) for field in next_state)
+            return jnp.stack(unfold_leaves(command)), MpcBatchState(
+                *(jnp.stack(unfold_leaves((field,))) for field in next_state)
             )
 
         # these options speed up compilation and do not change the results
@@ -81,7 +82,7 @@ class Compiled:
 
     def restart(self):
         with self._precision(self.dtype):
-            self.state = self.flight.initial(N, self.dtype)
+            self.state = self.flight.initial_state(N, self.dtype)
 
     def run(self, states, ahead):
         """Return commands (channels, N) after one tick."""
@@ -94,14 +95,14 @@ class Compiled:
 @pytest.fixture(scope="module")
 def double():
     pytest.importorskip("jax")
-    return Compiled(
+    return CompiledController(
         make_controller(control_iterations=2, tolerance=200.0), "float64"
     )  # some problems converge at once, some do not
 
 
 def require_same_ticks(compiled, tolerance, corrupt=lambda tick, states, ahead: None):
     compiled.restart()
-    arrays, rng = compiled.controller.on_arrays(CRAZYFLIE, N), np.random.default_rng(0)
+    arrays, rng = compiled.controller.batch_controller(CRAZYFLIE, N), np.random.default_rng(0)
     for tick in range(6):
         states, ahead = random_states(rng), references_ahead(compiled.controller.look_ahead, tick)
         corrupt(tick, states, ahead)
@@ -156,7 +157,7 @@ def test_a_flight_in_jax_does_not_depend_on_the_others_of_its_batch(double):
 
 def fly_task(controller, task, start_W):
     drone = Drone("drone", CRAZYFLIE, task, start_W=start_W, airborne=True, controller=controller)
-    return samara.fly(Scenario("closed loop", (drone,), 2.0, rates=Rates(autopilot=RATE)))
+    return samara.fly(Scenario("closed loop", (drone,), 2.0, rates=Rates(control=RATE)))
 
 
 def make_python_controller(compiled):
@@ -182,7 +183,7 @@ def largest_position_error(compiled, task, start_W):
 
 TASKS = {
     "hover": (hover((0.3, -0.2, 1.2)), Vec3(0.0, 0.0, 1.0)),
-    "figure8": (FIGURE_EIGHT, Vec3(*(float(x) for x in FIGURE_EIGHT.at(0.0).p_W))),
+    "figure8": (FIGURE_EIGHT, Vec3(*(float(x) for x in FIGURE_EIGHT.evaluate(0.0).p_W))),
 }
 
 
@@ -195,7 +196,7 @@ def test_two_seconds_of_flight_by_jax_are_those_of_the_compiled_controller(doubl
 @pytest.mark.long
 def test_in_single_precision_it_flies_the_same_figure_of_eight():
     pytest.importorskip("jax")
-    single = Compiled(make_controller(), "float32")
+    single = CompiledController(make_controller(), "float32")
     require_same_ticks(single, 2e-4)
     assert largest_position_error(single, *TASKS["figure8"]) < 1e-4
 
@@ -207,7 +208,7 @@ def test_a_step_keeps_the_types_of_its_state_in_a_scan():
 
     controller = make_controller()
     flight, hover_values = flight_controller(controller, CRAZYFLIE), np.array(flatten(samara.hover(CRAZYFLIE)[0]))
-    state = flight.initial(N, "float32")
+    state = flight.initial_state(N, "float32")
 
     def loop(controller_state):
         states = jax.numpy.asarray(np.tile(hover_values[:, None], N), "float32")
@@ -222,10 +223,10 @@ def test_a_step_keeps_the_types_of_its_state_in_a_scan():
 def test_flights_of_several_drones_have_rows_of_two_axes():
     """Rows and results are in the order of arrays (drones, flights); `step` is a stub"""
     jnp = pytest.importorskip("jax.numpy")
-    from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
-    from samara.control.mpc.batch_jax import ControllerState, FlightController
+    from samara.compiler.jax.folding_scalar import fold_tree, new_trace, unfold_leaves
+    from samara.control.mpc.batch_jax import FlightController, MpcBatchState
 
-    hover_state, start = samara.hover(CRAZYFLIE)[0], ControllerState((), (), (0.0,) * 4, (), (), (), (), 0.0)
+    hover_state, start = samara.hover(CRAZYFLIE)[0], MpcBatchState((), (), (0.0,) * 4, (), (), (), (), 0.0)
 
     def step(controller_state, states, ahead):
         return states[:4] + ahead[1, :4], controller_state._replace(fallbacks=controller_state.fallbacks + states[:1])
@@ -236,11 +237,11 @@ def test_flights_of_several_drones_have_rows_of_two_axes():
         rng.normal(size=(2, len(flatten(instants[0])), 2, 1)),
     )
     trace = new_trace(jnp.dtype("float32"))
-    state, references = folded(hover_state, [*jnp.asarray(states)], trace), [*jnp.asarray(ahead.reshape(-1, 2, 1))]
+    state, references = fold_tree(hover_state, [*jnp.asarray(states)], trace), [*jnp.asarray(ahead.reshape(-1, 2, 1))]
     controller = FlightController(start, step)
-    command, after = controller(state, folded(instants, references, trace), CRAZYFLIE, start)
-    np.testing.assert_allclose(np.stack(unfolded(command)), states[:4] + ahead[1, :4], rtol=1e-5)
-    np.testing.assert_allclose(unfolded((after.fallbacks,))[0], states[0], rtol=1e-5)
+    command, after = controller(state, fold_tree(instants, references, trace), CRAZYFLIE, start)
+    np.testing.assert_allclose(np.stack(unfold_leaves(command)), states[:4] + ahead[1, :4], rtol=1e-5)
+    np.testing.assert_allclose(unfold_leaves((after.fallbacks,))[0], states[0], rtol=1e-5)
 
 
 def test_a_vehicle_with_another_state_is_refused():
@@ -257,7 +258,7 @@ def test_shifted_inputs_are_those_of_linear_interpolation(seconds):
     controls, dt = np.random.default_rng(0).normal(size=(6, 4)), 0.05
     times = seconds + dt * np.arange(6)
     expected = np.stack([np.interp(times, dt * np.arange(6), column) for column in controls.T], axis=1)
-    assert shift_inputs(controls, *shift_of(seconds, dt, 6)) == pytest.approx(expected, abs=1e-13)
+    assert shift_inputs(controls, *split_shift(seconds, dt, 6)) == pytest.approx(expected, abs=1e-13)
 
 
 @pytest.mark.long
@@ -265,9 +266,9 @@ def test_with_rotor_inputs_the_torque_observer_runs_once_a_tick():
     """On arrays and on named tuples, for a vehicle with a moment of airspeed."""
     controller = make_controller(inputs="rotors", horizon=4)
     arrays, rng, controller_states = (
-        controller.on_arrays(CRAZYFLIE, N),
+        controller.batch_controller(CRAZYFLIE, N),
         np.random.default_rng(1),
-        [controller.initial_memory] * N,
+        [controller.initial_state] * N,
     )
     for tick in range(3):
         states, ahead = random_states(rng), references_ahead(controller.look_ahead, tick)

@@ -7,22 +7,22 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_are
-from support.recorded_flights import arithmetic, kept
+from support.recorded_flights import arithmetic, stored_hashes
 from support.repository import RECORDINGS
 
 import samara
-from samara.control.mpc.batch_cpu import Tile
+from samara.control.mpc.batch_cpu import ProblemTile
 from samara.control.mpc.controller import ILQR
-from samara.control.mpc.cost import TRACKING, Cost
-from samara.control.mpc.problem import Limits, Problem, total
-from samara.control.mpc.solver import LINE_SEARCH, Solver
+from samara.control.mpc.cost import TRACKING_COST, Cost
+from samara.control.mpc.problem import InputLimits, Problem, total_cost
+from samara.control.mpc.solver import LINE_SEARCH_STEPS, Solver
 from samara.core.algebra import Vec3, norm, quat_from_euler
 from samara.core.tree import flatten, unflatten
 
-BEFORE = RECORDINGS / "ilqr.npz"
+RECORDED = RECORDINGS / "ilqr.npz"
 CRAZYFLIE = samara.vehicle("crazyflie_documented")
 HOVER, _ = samara.hover(CRAZYFLIE)
-FAR = Limits((-1e9, -1e9), (1e9, 1e9))
+NO_LIMITS = InputLimits((-1e9, -1e9), (1e9, 1e9))
 
 # A linear problem --------------------------------------------------------------------------------------------------
 
@@ -54,18 +54,18 @@ def squares(weight, vector):
     return [(1.0, sum(float(lower[i, j]) * vector[i] for i in range(j, len(lower)))) for j in range(len(lower))]
 
 
-def applied(matrix, vector):
+def multiply(matrix, vector):
     return [sum(float(a) * x for a, x in zip(row, vector, strict=True)) for row in matrix]
 
 
-def linear_problem(system, smooth=0.0, limits=FAR):
+def linear_problem(system, smooth=0.0, limits=NO_LIMITS):
     """States are tuples of four numbers; the parameters are the weight of smoothing and the limits"""
     return Problem(
         state=(0.0,) * 4,
         command=(0.0, 0.0),
         goal=(),
         parameters=(smooth, limits),
-        step=lambda x, u, _: tuple(a + b for a, b in zip(applied(system.A, x), applied(system.B, u), strict=True)),
+        step=lambda x, u, _: tuple(a + b for a, b in zip(multiply(system.A, x), multiply(system.B, u), strict=True)),
         residuals=lambda x, u, _, __: squares(system.Q, x) + squares(system.R, u),
         final=lambda x, _, __: squares(system.P, x),
         limits=lambda parameters: parameters[1],
@@ -81,7 +81,7 @@ def roll_out(problem, x, previous_input, controls):
         states.append(problem.step(states[-1], tuple(u), problem.parameters))
         previous_input = u
     residuals += problem.final(states[-1], (), problem.parameters)
-    assert total(residuals) >= 0.0
+    assert total_cost(residuals) >= 0.0
     return np.array(states), np.array([np.sqrt(w) * r for w, r in residuals])
 
 
@@ -149,7 +149,7 @@ def test_the_cost_along_the_step_is_the_quadratic_model(smooth):
 def test_lanes_solve_a_linear_problem(smooth):
     """Different starts in every lane: the optimal inputs by least squares after one iteration."""
     problem, horizon = linear_problem(two_coupled_masses(), smooth), 5
-    tile = Tile(problem, horizon, problem.parameters, LINE_SEARCH, np.zeros((2, 6)), "float64")
+    tile = ProblemTile(problem, horizon, problem.parameters, LINE_SEARCH_STEPS, np.zeros((2, 6)), "float64")
     starts = np.random.default_rng(3).normal(size=(4, 3))
     tile.load(starts, np.array(PREVIOUS_INPUT)[:, None], np.zeros((horizon, 2, 1)))
     tile.run(1, 1e-9, cold=True)
@@ -164,13 +164,17 @@ def test_lanes_solve_a_linear_problem(smooth):
 def test_jax_solves_a_linear_problem(smooth):
     """The same by XLA."""
     pytest.importorskip("jax")
-    from samara.control.mpc.batch_jax import Batch, jax_solver
+    from samara.control.mpc.batch_jax import ProblemBatch, jax_solver
 
     problem, horizon = linear_problem(two_coupled_masses(), smooth), 5
-    solve = jax_solver(problem, horizon, 1, LINE_SEARCH, "float64", lambda states, _: np.zeros((horizon + 1, 0, 3)))
+    solve = jax_solver(
+        problem, horizon, 1, LINE_SEARCH_STEPS, "float64", lambda states, _: np.zeros((horizon + 1, 0, 3))
+    )
     starts = np.random.default_rng(3).normal(size=(4, 3))
     previous_inputs, inputs = np.tile(np.array(PREVIOUS_INPUT)[:, None], (1, 3)), np.zeros((horizon, 2, 3))
-    solution = solve(Batch(starts, (), previous_inputs, inputs, np.zeros((2, 6))), flatten(problem.parameters), 1e-9)
+    solution = solve(
+        ProblemBatch(starts, (), previous_inputs, inputs, np.zeros((2, 6))), flatten(problem.parameters), 1e-9
+    )
     for lane in range(3):
         best, cost = least_squares(problem, starts[:, lane].tolist(), PREVIOUS_INPUT, horizon)
         assert np.asarray(solution.controls)[..., lane] == pytest.approx(best, rel=1e-5, abs=1e-6)
@@ -181,7 +185,7 @@ def test_limits_of_a_linear_problem_are_those_of_a_bounded_least_squares_problem
     """SciPy's bounded least squares over all inputs at once finds the same, some of them at their limits."""
     from scipy.optimize import lsq_linear
 
-    tight = Limits((-0.6, -0.9), (0.6, 0.9))
+    tight = InputLimits((-0.6, -0.9), (0.6, 0.9))
     problem, horizon = linear_problem(two_coupled_masses(), 3.0, tight), 8
     solver = Solver(problem, horizon)
     solution = solver.solve(START, PREVIOUS_INPUT, iterations=60, tolerance=1e-13)
@@ -199,7 +203,7 @@ def test_an_invalid_problem_is_rejected():
     problem = linear_problem(two_coupled_masses())
     for changes, message in (
         ({"step": lambda x, u, _: x[:3]}, "the problem's step gives 3 numbers; expected the 4 of its state"),
-        ({"limits": lambda _: Limits((0.0,), (1.0, 1.0))}, "limits are 1 and 2 numbers; expected 2 of each"),
+        ({"limits": lambda _: InputLimits((0.0,), (1.0, 1.0))}, "limits are 1 and 2 numbers; expected 2 of each"),
         ({"final": lambda x, _, __: [x[0]]}, "a residual is not a pair: expected"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -212,9 +216,9 @@ def test_without_a_cost_at_the_end_the_horizon_is_least_squares_too():
     """The last input, which affects nothing, is 0."""
     problem = replace(linear_problem(two_coupled_masses()), final=lambda x, _, __: [])
     solver = Solver(problem, 4)
-    found = solver.solve(START, iterations=1)
+    solution = solver.solve(START, iterations=1)
     best, cost = least_squares(problem, START, (0.0, 0.0), 4)
-    assert found.cost == pytest.approx(cost, rel=1e-10)
+    assert solution.cost == pytest.approx(cost, rel=1e-10)
     assert solver.controls == pytest.approx(best, abs=1e-6) and solver.controls[-1] == pytest.approx([0.0, 0.0])
 
 
@@ -223,7 +227,7 @@ def test_without_a_cost_at_the_end_the_horizon_is_least_squares_too():
 
 def test_ilqr_cost_given_by_name_is_the_default():
     """The same problem, and the same machine code."""
-    assert ILQR(CRAZYFLIE, cost=TRACKING).problem is ILQR(CRAZYFLIE).problem
+    assert ILQR(CRAZYFLIE, cost=TRACKING_COST).problem is ILQR(CRAZYFLIE).problem
 
 
 def test_an_additional_residual_adds_to_the_cost():
@@ -231,11 +235,11 @@ def test_an_additional_residual_adds_to_the_cost():
 
     def ring_residuals(state, command, goal, parameters, model):
         ring = state.p_W.x * state.p_W.x + state.p_W.y * state.p_W.y - 1.0
-        return [*TRACKING.residuals(state, command, goal, parameters, model), (200.0, ring)]
+        return [*TRACKING_COST.residuals(state, command, goal, parameters, model), (200.0, ring)]
 
     default_solver, ring_solver = (
         ILQR(CRAZYFLIE),
-        ILQR(CRAZYFLIE, cost=Cost(ring_residuals, TRACKING.final), max_iterations=60),
+        ILQR(CRAZYFLIE, cost=Cost(ring_residuals, TRACKING_COST.final), max_iterations=60),
     )
     start = HOVER._replace(p_W=Vec3(1.0, 0.0, 1.0))
     plain_plan, ringed_plan = (solver.solve(start, (0.0, 1.0, 1.0)) for solver in (default_solver, ring_solver))
@@ -249,10 +253,10 @@ def test_an_additional_residual_adds_to_the_cost():
         goal = unflatten(problem.goal, iter(ringed_plan.goals[k].tolist()))
         if k < 20:
             u = tuple(ringed_plan.controls[k].tolist())
-            cost += total(problem.stage_residuals(state, u, previous_input, goal, ring_solver.parameters))
+            cost += total_cost(problem.stage_residuals(state, u, previous_input, goal, ring_solver.parameters))
             previous_input = u
         else:
-            cost += total(problem.final(state, goal, ring_solver.parameters))
+            cost += total_cost(problem.final(state, goal, ring_solver.parameters))
     assert ringed_plan.cost == pytest.approx(cost, rel=1e-12)
 
 
@@ -261,16 +265,16 @@ def test_a_cost_without_a_gradient_at_the_origin_still_starts_cold():
 
     def distance(state, command, goal, parameters, model):
         radius = norm(state.p_W)
-        return [*TRACKING.residuals(state, command, goal, parameters, model), (1.0, radius - 1.0)]
+        return [*TRACKING_COST.residuals(state, command, goal, parameters, model), (1.0, radius - 1.0)]
 
-    plan = ILQR(CRAZYFLIE, cost=Cost(distance, TRACKING.final)).solve(HOVER, (1.0, 0.0, 1.0))
+    plan = ILQR(CRAZYFLIE, cost=Cost(distance, TRACKING_COST.final)).solve(HOVER, (1.0, 0.0, 1.0))
     assert np.isfinite(plan.cost) and np.isfinite(plan.controls).all()
 
 
 # Solutions of the iLQR document's problem, recorded ------------------------------------------------------------------
 
 
-def solved():
+def solve_recorded_problems():
     """Single and batch plans: cold and warm, with obstacles, with rotor thrusts as inputs, without smoothing."""
     rng, solutions = np.random.default_rng(7), {}
 
@@ -311,10 +315,10 @@ def solved():
 @pytest.mark.long
 def test_solutions_are_bit_identical_to_the_recorded_ones():
     """Equal if processor and C library round as at the recording; otherwise to rounding."""
-    solutions, recorded = solved(), np.load(BEFORE)
+    solutions, recorded = solve_recorded_problems(), np.load(RECORDED)
     assert set(recorded) == set(solutions)
     for name, expected in recorded.items():
-        if kept()["arithmetic"] == arithmetic():
+        if stored_hashes()["arithmetic"] == arithmetic():
             np.testing.assert_array_equal(solutions[name], expected, err_msg=name)
         else:
             tolerance = 1e-3 if expected.dtype == np.float32 else 1e-7

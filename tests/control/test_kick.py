@@ -5,7 +5,7 @@ import math
 import pytest
 
 import samara
-from samara.control.default_gains import KICK_CROSSING, gains_for, kick, motor_time_constant
+from samara.control.default_gains import MAX_YAW_CROSSOVER, default_gains, motor_time_constant, spin_up_torque_ratio
 from samara.control.pid import pid_gains
 from samara.physics.multirotor import wrench
 from samara.physics.types import CALM
@@ -39,30 +39,32 @@ def test_the_spin_up_ratio_is_initial_over_steady_torque():
         for rotor, slope in zip(vehicle.rotors, slopes, strict=True)
     ]
     steady_torque = sum(rotor / k * slope for rotor, k, slope in zip(change, stiffness, slopes, strict=True))
-    assert initial_torque / steady_torque == pytest.approx(kick(vehicle), rel=0.1)
+    assert initial_torque / steady_torque == pytest.approx(spin_up_torque_ratio(vehicle), rel=0.1)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_vehicles_keep_their_gains(name):
     vehicle = samara.vehicle(name)
-    gains = gains_for(vehicle)
+    gains = default_gains(vehicle)
     assert gains.attitude.z == pytest.approx(gains.attitude.x / 3.0) or gains.attitude.z < gains.attitude.x / 3.0
-    assert 2.0 * gains.attitude.z * kick(vehicle) < KICK_CROSSING
-    assert pid_gains(vehicle).rate_derivative == pytest.approx(0.5 * min(1.0, 3.0 / max(kick(vehicle), 3.0)) ** 2)
+    assert 2.0 * gains.attitude.z * spin_up_torque_ratio(vehicle) < MAX_YAW_CROSSOVER
+    assert pid_gains(vehicle).rate_derivative == pytest.approx(
+        0.5 * min(1.0, 3.0 / max(spin_up_torque_ratio(vehicle), 3.0)) ** 2
+    )
 
 
 def test_without_inertia_the_spin_up_ratio_is_zero():
-    assert kick(samara.vehicle("crazyflie_documented")) == 0.0
-    assert kick(samara.vehicle("rigid_body_quadrotor")) == 0.0
+    assert spin_up_torque_ratio(samara.vehicle("crazyflie_documented")) == 0.0
+    assert spin_up_torque_ratio(samara.vehicle("rigid_body_quadrotor")) == 0.0
 
 
 def test_heavy_rotors_have_a_slower_yaw_loop():
     vehicle = heavy_rotors()
-    gains = gains_for(vehicle)
-    torque_ratio = kick(vehicle)
+    gains = default_gains(vehicle)
+    torque_ratio = spin_up_torque_ratio(vehicle)
     assert torque_ratio > 5.0 and motor_time_constant(vehicle) < 0.05
     assert gains.attitude.z <= gains.attitude.x / 3.0
-    assert 2.0 * gains.attitude.z * torque_ratio <= KICK_CROSSING * (1.0 + 1e-12)
+    assert 2.0 * gains.attitude.z * torque_ratio <= MAX_YAW_CROSSOVER * (1.0 + 1e-12)
     assert pid_gains(vehicle).rate_derivative == pytest.approx(0.5 * (3.0 / torque_ratio) ** 2)
 
 
@@ -73,7 +75,7 @@ def test_a_vehicle_with_heavy_rotors_does_not_oscillate(controller, tmp_path):
     samara.save_vehicle(vehicle, tmp_path / "heavy.toml")
     settings = {"drones.vehicle": str(tmp_path / "heavy.toml"), "duration": 8.0}
     run = samara.fly("figure8", controller=controller, settings=settings)
-    (track,) = run.tracks
+    (track,) = run.drone_records
     assert track.error.max() < 0.3
     assert math.degrees(abs(track.angular_velocity[-250:, 2]).max()) < 30.0
     assert track.charge[-1] > 0.985

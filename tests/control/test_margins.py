@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import samara
-from samara.compare.controllers import contest
-from samara.control.default_gains import Gains, gains_for
-from samara.control.geometric import drag_ahead, geometric, with_drag
+from samara.compare.controllers import compare_controllers
+from samara.control.default_gains import Gains, default_gains
+from samara.control.geometric import add_drag_derivatives, geometric, reference_drag
 from samara.control.margins import AXES, hover_loop
-from samara.control.registry import CONTROLLERS, controller_named
+from samara.control.registry import CONTROLLERS, create_controller
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.types import Reference
@@ -24,12 +24,12 @@ TRACED = [name for name in CONTROLLERS if name != "ilqr"]
 SLOW_AND_UNSTABLE = "crazyflie_brushless"  # 62 ms of lag, and a pendulum of gravity and air that grows with 3 /s
 
 
-def in_air(name):
+def airborne_vehicle(name):
     return samara.vehicle(name).without_effect("contact")
 
 
 def compute_margins(vehicle, name):
-    controller = controller_named(name, vehicle, period=PERIOD).call
+    controller = create_controller(name, vehicle, period=PERIOD).call
     return hover_loop(vehicle, controller, PERIOD).margins(delay_periods=1)
 
 
@@ -43,20 +43,20 @@ def min_phase_margin(vehicle, name):
 @pytest.mark.parametrize("controller", TRACED)
 def test_phase_margin_of_slow_motors(controller):
     """Including motor lag, the hold over a period and a period of delay; earlier gains gave 9° to 20°."""
-    assert min_phase_margin(in_air(SLOW_AND_UNSTABLE), controller) > REQUIRED
+    assert min_phase_margin(airborne_vehicle(SLOW_AND_UNSTABLE), controller) > REQUIRED
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("vehicle", [name for name in vehicle_names() if name != SLOW_AND_UNSTABLE])
 def test_phase_margin_of_every_shipped_vehicle(vehicle):
-    margins = {name: math.degrees(min_phase_margin(in_air(vehicle), name)) for name in TRACED}
+    margins = {name: math.degrees(min_phase_margin(airborne_vehicle(vehicle), name)) for name in TRACED}
     assert min(margins.values()) > math.degrees(REQUIRED), margins
 
 
 @pytest.mark.long
 def test_figure_of_eight_as_good_as_the_firmware():
     """At 1 m/s on the Crazyflie, as measured, with 72 ms of lag: every controller within the firmware's best."""
-    entries = contest(samara.vehicle("crazyflie"), tuple(CONTROLLERS), speed=1.0)
+    entries = compare_controllers(samara.vehicle("crazyflie"), tuple(CONTROLLERS), speed=1.0)
     assert {entry.controller: entry.rmse for entry in entries if not entry.rmse < FIRMWARE_BEST} == {}
     assert not any(entry.crashed for entry in entries)
 
@@ -66,8 +66,8 @@ def test_figure_of_eight_as_good_as_the_firmware():
 
 def test_thrust_margin_in_closed_form():
     """A double integrator behind a hold and a delay of one period: L = (2ω dt/(z−1) + ω² dt²/2 (z+1)/(z−1)²) / z"""
-    vehicle = in_air("rigid_body_quadrotor").without_effect("drag")
-    w = gains_for(vehicle).position
+    vehicle = airborne_vehicle("rigid_body_quadrotor").without_effect("drag")
+    w = default_gains(vehicle).position
     margin = hover_loop(vehicle, geometric(vehicle), PERIOD).margins(delay_periods=1)["thrust"]
     frequency = np.linspace(0.9, 1.1, 20001) * margin.crossover
     z = np.exp(1j * frequency * PERIOD)
@@ -79,8 +79,8 @@ def test_thrust_margin_in_closed_form():
 
 def test_a_lead_as_long_as_the_lag_removes_it():
     """L = (2W s + W²)/s² + W² (2w s + w²)/(s⁴ (1 + Ts)): the attitude loop as if the motors had no lag, T = 60 ms."""
-    vehicle = in_air("crazyflie_documented").without_effect("damping", "drag")
-    slow = vehicle.replace({"rotors.motor.rise": 0.06, "rotors.motor.fall": 0.06})
+    vehicle = airborne_vehicle("crazyflie_documented").without_effect("damping", "drag")
+    slow = vehicle.replace({"rotors.motor.time_constant_up": 0.06, "rotors.motor.time_constant_down": 0.06})
     gains = Gains(2.0, Vec3(10.0, 10.0, 3.0), lead=0.06)
     W, w = gains.attitude.x, gains.position
     frequency = np.array([3.0, 8.0, 20.0, 40.0])
@@ -103,7 +103,7 @@ class DelayedController:
 
     def __init__(self, controller, trim, periods):
         self.controller = controller
-        self.initial_memory = (controller.initial_memory, (tuple(trim),) * periods)
+        self.initial_state = (controller.initial_state, (tuple(trim),) * periods)
 
     def __call__(self, state, reference, vehicle, controller_state):
         inner_state, waiting = controller_state
@@ -114,7 +114,7 @@ class DelayedController:
 
 def test_the_delay_that_destabilizes_is_the_one_predicted():
     """The simulated loop with increasing delay of its commands, against margin/crossover of the linear loop."""
-    vehicle = in_air("octorotor_x")
+    vehicle = airborne_vehicle("octorotor_x")
     state, trim = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     controller = geometric(vehicle, period=PERIOD)
     margins = hover_loop(vehicle, controller, PERIOD).margins(delay_periods=0)
@@ -134,13 +134,15 @@ def test_the_delay_that_destabilizes_is_the_one_predicted():
 @pytest.mark.long
 def test_ilqr_margin_as_measured():
     """iLQR has no Jacobian: sines on the roll command, and the controller's response; hakoniwa had 21° without lead."""
-    margin = measure_margin(in_air("hakoniwa"), controller_named("ilqr", in_air("hakoniwa"), period=PERIOD).call, 1)
+    margin = measure_margin(
+        airborne_vehicle("hakoniwa"), create_controller("ilqr", airborne_vehicle("hakoniwa"), period=PERIOD).call, 1
+    )
     assert margin > REQUIRED
 
 
 def test_measured_margin_of_a_traced_controller():
     """For a controller with a Jacobian, the measurement gives the margin computed from the Jacobian."""
-    vehicle = in_air("rigid_body_quadrotor")
+    vehicle = airborne_vehicle("rigid_body_quadrotor")
     controller = geometric(vehicle, period=PERIOD)
     computed = hover_loop(vehicle, controller, PERIOD).margins(delay_periods=1)["roll"].phase
     assert measure_margin(vehicle, controller, 1, period=300) == pytest.approx(computed, abs=math.radians(2.0))
@@ -150,7 +152,7 @@ def measure_margin(vehicle, controller, axis, period=750):
     """Phase margin of the simulated loop with one period of delay: −c/(c + r) for sines r added to the commanded wrench"""
     sim = samara.compile(vehicle)
     state, trim = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
-    controller_state, trim = controller.initial_memory, np.array(trim)
+    controller_state, trim = controller.initial_state, np.array(trim)
     pattern = np.zeros(4)
     pattern[axis] = 1.0
     if vehicle.rotors:
@@ -182,7 +184,7 @@ def measure_margin(vehicle, controller, axis, period=750):
 def test_the_thrust_turns_with_the_drag_of_the_reference():
     """Jerk and snap of a_d − d(v_d)/m, by finite differences along a curve: linear, and quadratic about each axis"""
     vehicle = samara.vehicle("crazyflie_documented")
-    quadratic = samara.switch_on(vehicle.without_effect("drag"), "drag", quadratic=(0.01, 0.02, 0.03), axes="world")
+    quadratic = samara.switch_on(vehicle.without_effect("drag"), "drag", quadratic=(0.01, 0.02, 0.03), frame="world")
     state = samara.hover(vehicle)[0]
 
     def reference(t):
@@ -195,9 +197,11 @@ def test_the_thrust_turns_with_the_drag_of_the_reference():
         t, h = 0.9, 1e-3
 
         def thrust_acceleration(t, tested_vehicle=tested_vehicle):
-            return np.array(reference(t).a_W - drag_ahead(state, reference(t), tested_vehicle) / tested_vehicle.mass)
+            return np.array(
+                reference(t).a_W - reference_drag(state, reference(t), tested_vehicle) / tested_vehicle.mass
+            )
 
-        with_drag_derivatives = with_drag(reference(t), state, tested_vehicle)
+        with_drag_derivatives = add_drag_derivatives(reference(t), state, tested_vehicle)
         assert np.array(with_drag_derivatives.j_W) == pytest.approx(
             (thrust_acceleration(t + h) - thrust_acceleration(t - h)) / (2.0 * h), abs=2e-3
         )
@@ -209,4 +213,4 @@ def test_the_thrust_turns_with_the_drag_of_the_reference():
 
 def test_without_drag_the_reference_is_unchanged():
     vehicle = samara.vehicle("hakoniwa")
-    assert with_drag(ORIGIN, samara.hover(vehicle)[0], vehicle) is ORIGIN
+    assert add_drag_derivatives(ORIGIN, samara.hover(vehicle)[0], vehicle) is ORIGIN

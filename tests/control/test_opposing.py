@@ -4,27 +4,27 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.default_gains import OTHER_LAGS
+from samara.control.default_gains import OTHER_LAG
 from samara.control.disturbance_torque import (
-    CARRIES,
-    STANDS,
+    MIN_AIRBORNE_THRUST_FRACTION,
+    MIN_TAKE_OFF_THRUST_FRACTION,
+    add_rotor_momentum_torque,
     air_torque,
-    led,
-    nothing_seen,
-    opposed,
-    seen,
-    with_spin_up,
+    compensate,
+    initial_observer_state,
+    lead_state,
+    observe,
 )
-from samara.control.registry import CONTROLLERS, controller_named
+from samara.control.registry import CONTROLLERS, create_controller
 from samara.core.algebra import ZERO, Vec3, euler_from_quat, norm, quat_from_euler
 from samara.physics.multirotor import derivative
 from samara.physics.types import CALM, Reference
 from samara.scenario.file import parse_scenario
 
 PLAIN = samara.vehicle("crazyflie_documented")
-MOTOR_LAG, G = PLAIN.rotors[0].motor.rise, PLAIN["gravity"].acceleration
+MOTOR_LAG, G = PLAIN.rotors[0].motor.time_constant_up, PLAIN["gravity"].acceleration
 WITH_MOMENT = samara.switch_on(PLAIN.without_effect("damping"), "airspeed_moment", roll=0.12, pitch=0.14)
-DAMPED = samara.switch_on(PLAIN, "airspeed_moment", roll=0.12, pitch=0.14)
+WITH_MOMENT_AND_DAMPING = samara.switch_on(PLAIN, "airspeed_moment", roll=0.12, pitch=0.14)
 DESIRED_B = Vec3(1e-5, 2e-5, 3e-6)
 WEIGHT = PLAIN.mass * G
 PERIOD = 4e-3
@@ -35,59 +35,71 @@ def test_the_moment_after_the_lag_is_compensated():
     state, command = samara.hover(WITH_MOMENT)
     moving = state._replace(v_W=Vec3(1.5, -0.5, 0.0))
     acting_B = samara.wrench_breakdown(moving, command, WITH_MOMENT)["airspeed_moment"].tau_B
-    assert opposed(WEIGHT, DESIRED_B, moving, WITH_MOMENT, None) + acting_B == pytest.approx(DESIRED_B, rel=1e-12)
+    assert compensate(WEIGHT, DESIRED_B, moving, WITH_MOMENT, None) + acting_B == pytest.approx(DESIRED_B, rel=1e-12)
     tilted_state = moving._replace(q_WB=quat_from_euler(0.0, 0.2, 0.0))
     state_after_lag = tilted_state._replace(
         v_W=tilted_state.v_W + Vec3(np.sin(0.2), 0.0, np.cos(0.2) - 1.0) * (G * MOTOR_LAG)
     )
     future_B = samara.wrench_breakdown(state_after_lag, command, WITH_MOMENT)["airspeed_moment"].tau_B
-    assert opposed(WEIGHT, DESIRED_B, tilted_state, WITH_MOMENT, None) + future_B == pytest.approx(DESIRED_B, rel=1e-12)
+    assert compensate(WEIGHT, DESIRED_B, tilted_state, WITH_MOMENT, None) + future_B == pytest.approx(
+        DESIRED_B, rel=1e-12
+    )
 
 
 def test_damping_is_compensated_at_the_rate_after_the_lag():
     """τ + c (ω + T J⁻¹τ): behind a lag T the body then rotates like one without damping, whose motors lag T/(1 + cT/J)"""
-    state, _ = samara.hover(DAMPED)
+    state, _ = samara.hover(WITH_MOMENT_AND_DAMPING)
     rotating = state._replace(omega_B=Vec3(0.0, 3.0, 0.0))
-    c, inertia, desired_B = DAMPED["damping"].linear.y, DAMPED.inertia_B.yy, Vec3(0.0, 2e-5, 0.0)
-    expected = 2e-5 + c * (3.0 + MOTOR_LAG * 2e-5 / inertia) - air_torque(rotating, DAMPED).y
-    assert opposed(WEIGHT, desired_B, rotating, DAMPED, None).y == pytest.approx(expected, rel=1e-12)
-    assert opposed(WEIGHT, desired_B, rotating, DAMPED, None, resisted=True).y == pytest.approx(
-        2e-5 - air_torque(rotating, DAMPED).y, rel=1e-12
+    c, inertia, desired_B = (
+        WITH_MOMENT_AND_DAMPING["damping"].linear.y,
+        WITH_MOMENT_AND_DAMPING.inertia_B.yy,
+        Vec3(0.0, 2e-5, 0.0),
     )
+    expected = 2e-5 + c * (3.0 + MOTOR_LAG * 2e-5 / inertia) - air_torque(rotating, WITH_MOMENT_AND_DAMPING).y
+    assert compensate(WEIGHT, desired_B, rotating, WITH_MOMENT_AND_DAMPING, None).y == pytest.approx(
+        expected, rel=1e-12
+    )
+    assert compensate(
+        WEIGHT, desired_B, rotating, WITH_MOMENT_AND_DAMPING, None, damping_included=True
+    ).y == pytest.approx(2e-5 - air_torque(rotating, WITH_MOMENT_AND_DAMPING).y, rel=1e-12)
 
 
 def test_without_a_moment_of_airspeed_there_is_no_observer():
     state, _ = samara.hover(PLAIN)
-    assert opposed(0.3, DESIRED_B, state, PLAIN, None) is DESIRED_B
-    assert nothing_seen(PLAIN) is None
-    assert controller_named("geometric", PLAIN).memory == ()
+    assert compensate(0.3, DESIRED_B, state, PLAIN, None) is DESIRED_B
+    assert initial_observer_state(PLAIN) is None
+    assert create_controller("geometric", PLAIN).initial_state == ()
 
 
 def test_the_observer_is_a_first_order_lag():
     """τ_d after n periods is (1 − (1 − k)ⁿ) J ω̇, k = dt / (10 ms + dt), without the torques of rotors and model"""
     hover_state, _ = samara.hover(WITH_MOMENT)
-    alpha, gain = 2.0, PERIOD / (OTHER_LAGS + PERIOD)
-    observer = nothing_seen(WITH_MOMENT)._replace(aloft=1.0)
+    alpha, gain = 2.0, PERIOD / (OTHER_LAG + PERIOD)
+    observer = initial_observer_state(WITH_MOMENT)._replace(airborne=1.0)
     for n in range(1, 20):
-        observer = seen(hover_state._replace(omega_B=Vec3(0.0, alpha * PERIOD * n, 0.0)), WITH_MOMENT, observer, PERIOD)
+        observer = observe(
+            hover_state._replace(omega_B=Vec3(0.0, alpha * PERIOD * n, 0.0)), WITH_MOMENT, observer, PERIOD
+        )
         expected = WITH_MOMENT.inertia_B.yy * alpha * (1.0 - (1.0 - gain) ** n)
-        assert observer.rest_B == pytest.approx(Vec3(0.0, expected, 0.0), rel=1e-9, abs=1e-14)
+        assert observer.disturbance_B == pytest.approx(Vec3(0.0, expected, 0.0), rel=1e-9, abs=1e-14)
 
 
 def test_modelled_torques_are_not_observed():
     """In still air the body obeys the model and the estimate is zero; in wind it is the moment of the wind"""
-    state, command = samara.hover(DAMPED)
+    state, command = samara.hover(WITH_MOMENT_AND_DAMPING)
     state = state._replace(v_W=Vec3(0.6, -0.3, 0.1), omega_B=Vec3(0.4, -0.2, 0.3))
-    simulator = samara.compile(DAMPED)
+    simulator = samara.compile(WITH_MOMENT_AND_DAMPING)
     for wind_W in (ZERO, Vec3(1.0, 0.0, 0.0)):
-        current, observer = state, nothing_seen(DAMPED)
+        current, observer = state, initial_observer_state(WITH_MOMENT_AND_DAMPING)
         for _ in range(50):
-            observer = seen(current, DAMPED, observer, 1e-3)
+            observer = observe(current, WITH_MOMENT_AND_DAMPING, observer, 1e-3)
             current = simulator.step(current, command, 1e-4, 10, environment=CALM._replace(wind_W=wind_W))
-        alpha_in_wind = derivative(current, command, DAMPED, CALM._replace(wind_W=wind_W)).omega_B
-        expected_B = DAMPED.inertia_B @ (alpha_in_wind - derivative(current, command, DAMPED).omega_B)
+        alpha_in_wind = derivative(current, command, WITH_MOMENT_AND_DAMPING, CALM._replace(wind_W=wind_W)).omega_B
+        expected_B = WITH_MOMENT_AND_DAMPING.inertia_B @ (
+            alpha_in_wind - derivative(current, command, WITH_MOMENT_AND_DAMPING).omega_B
+        )
         assert abs(expected_B.y) == pytest.approx(4.3e-4 * wind_W.x, rel=0.05)
-        assert observer.rest_B == pytest.approx(expected_B, abs=0.02 * 4.3e-4 * wind_W.x + 2e-7)
+        assert observer.disturbance_B == pytest.approx(expected_B, abs=0.02 * 4.3e-4 * wind_W.x + 2e-7)
 
 
 def test_ground_contact_is_not_compensated():
@@ -95,10 +107,15 @@ def test_ground_contact_is_not_compensated():
     hover_state, _ = samara.hover(WITH_MOMENT)
     for before, fraction, expected in ((0.0, 0.9, 0.0), (0.0, 1.1, 1.0), (1.0, 0.6, 1.0), (1.0, 0.4, 0.0)):
         state = hover_state._replace(rotor_speed=tuple(speed * fraction**0.5 for speed in hover_state.rotor_speed))
-        observer = seen(state, WITH_MOMENT, nothing_seen(WITH_MOMENT)._replace(rest_B=DESIRED_B, aloft=before), PERIOD)
-        assert observer.aloft == expected
-        assert (observer.rest_B == ZERO) == (before == 0.0)
-    assert STANDS < 0.6 < 0.9 < CARRIES < 1.1
+        observer = observe(
+            state,
+            WITH_MOMENT,
+            initial_observer_state(WITH_MOMENT)._replace(disturbance_B=DESIRED_B, airborne=before),
+            PERIOD,
+        )
+        assert observer.airborne == expected
+        assert (observer.disturbance_B == ZERO) == (before == 0.0)
+    assert MIN_AIRBORNE_THRUST_FRACTION < 0.6 < 0.9 < MIN_TAKE_OFF_THRUST_FRACTION < 1.1
 
 
 def test_the_pendulum_of_moment_and_gravity_grows_as_its_cube_root_says():
@@ -118,14 +135,14 @@ def test_the_pendulum_of_moment_and_gravity_grows_as_its_cube_root_says():
 def test_without_a_controller_state_modelled_torques_are_compensated():
     """`()` in, `()` out, and the command is that of the first call"""
     state, _ = samara.hover(WITH_MOMENT)
-    named = controller_named("geometric", WITH_MOMENT)
+    named = create_controller("geometric", WITH_MOMENT)
     moving, reference = state._replace(v_W=Vec3(0.5, 0.0, 0.0)), Reference(state.p_W)
     command, controller_state = named.call(moving, reference, WITH_MOMENT, ())
     assert controller_state == ()
-    assert command == named.call(moving, reference, WITH_MOMENT, named.memory)[0]
+    assert command == named.call(moving, reference, WITH_MOMENT, named.initial_state)[0]
 
 
-def flown(controller, wind, tasks, duration, vehicle="crazyflie"):
+def fly_tasks(controller, wind, tasks, duration, vehicle="crazyflie"):
     scenario = parse_scenario(
         f"""
         schema = 1
@@ -141,15 +158,15 @@ def flown(controller, wind, tasks, duration, vehicle="crazyflie"):
         """,
         "mine.toml",
     )
-    return samara.fly(scenario).tracks[0]
+    return samara.fly(scenario).drone_records[0]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("controller", CONTROLLERS)
 def test_every_controller_arrives_in_calm_air(controller):
     """Two metres at 1 m/s, and back to rest"""
-    tasks = '[[drones.tasks]]\nkind = "waypoints"\npoints = [[0, 0, 3.0], [2, 1, 3.5]]\nspeed = 1.0'
-    track = flown(controller, "", tasks, 15)
+    tasks = '[[drones.tasks]]\ntype = "waypoints"\npoints = [[0, 0, 3.0], [2, 1, 3.5]]\nspeed = 1.0'
+    track = fly_tasks(controller, "", tasks, 15)
     assert np.array(track.position[-1]) == pytest.approx([2.0, 1.0, 3.5], abs=0.02)
     assert np.linalg.norm(track.velocity[-1]) < 0.02
 
@@ -158,15 +175,15 @@ def test_every_controller_arrives_in_calm_air(controller):
 @pytest.mark.parametrize("vehicle", ["crazyflie", "crazyflie_brushless"])
 @pytest.mark.parametrize("controller", CONTROLLERS)
 @pytest.mark.parametrize(
-    "wind", ['[wind]\nkind = "constant"\nwind_W = [2.4, 1.8, 0]', '[wind]\nkind = "dryden"\nmean = [2, 0, 0]']
+    "wind", ['[wind]\nmodel = "constant"\nwind_W = [2.4, 1.8, 0]', '[wind]\nmodel = "dryden"\nmean = [2, 0, 0]']
 )
 def test_every_controller_holds_and_flies_on_in_wind(vehicle, controller, wind):
     """A step of 3 m/s, as when flying into the flow of fans, and gusty 2 m/s: then a figure of eight"""
     tasks = (
-        '[[drones.tasks]]\nkind = "hover"\nduration = 5\n'
-        '[[drones.tasks]]\nkind = "figure8"\ncentre = [0, 0, 3]\nreach = 1\nspeed = 1\nlaps = 2'
+        '[[drones.tasks]]\ntype = "hover"\nduration = 5\n'
+        '[[drones.tasks]]\ntype = "figure8"\ncentre = [0, 0, 3]\nhalf_length = 1\nspeed = 1\nlaps = 2'
     )
-    track = flown(controller, wind, tasks, 25, vehicle)
+    track = fly_tasks(controller, wind, tasks, 25, vehicle)
     assert np.degrees(np.max(track.tilt)) < 40.0
     assert np.min(track.position[:, 2]) > 2.4
     assert np.max(track.error) < 1.8
@@ -179,25 +196,25 @@ def test_the_extrapolated_state_obeys_the_equations_without_lag():
     stepped_command = tuple(u + 1e-4 * side for u, side in zip(command, (1.0, 1.0, -1.0, -1.0), strict=True))
     motor, dt = bare.rotors[0].motor, 1e-6
     after = samara.step(state, stepped_command, bare, dt)
-    before, now = (led(current, bare, nothing_seen(bare)).omega_B for current in (state, after))
+    before, now = (lead_state(current, bare, initial_observer_state(bare)).omega_B for current in (state, after))
     commanded = tuple(motor.speed_min + u * (motor.speed_max - motor.speed_min) for u in stepped_command)
     expected_alpha = derivative(state._replace(rotor_speed=commanded), stepped_command, bare).omega_B
     assert norm(expected_alpha) > 0.1
     assert (now - before) / dt == pytest.approx(expected_alpha, rel=1e-3, abs=1e-3 * norm(expected_alpha))
     disturbance_B, rotating = Vec3(1e-6, 2e-6, 3e-6), state._replace(omega_B=Vec3(0.0, 2.0, 0.0))
-    with_disturbance = led(rotating, bare, nothing_seen(bare)._replace(rest_B=disturbance_B))
-    difference = with_disturbance.omega_B - led(rotating, bare, nothing_seen(bare)).omega_B
-    assert bare.inertia_B @ difference == pytest.approx(disturbance_B * motor.rise, rel=1e-9)
-    assert euler_from_quat(with_disturbance.q_WB).pitch == pytest.approx(2.0 * motor.rise, rel=1e-12)
+    with_disturbance = lead_state(rotating, bare, initial_observer_state(bare)._replace(disturbance_B=disturbance_B))
+    difference = with_disturbance.omega_B - lead_state(rotating, bare, initial_observer_state(bare)).omega_B
+    assert bare.inertia_B @ difference == pytest.approx(disturbance_B * motor.time_constant_up, rel=1e-9)
+    assert euler_from_quat(with_disturbance.q_WB).pitch == pytest.approx(2.0 * motor.time_constant_up, rel=1e-12)
 
 
 def test_the_observed_torque_is_subtracted():
     state, _ = samara.hover(WITH_MOMENT)
-    observer = nothing_seen(WITH_MOMENT)._replace(rest_B=Vec3(3e-6, -2e-6, 1e-6))
-    difference = opposed(WEIGHT, DESIRED_B, state, WITH_MOMENT, None) - opposed(
+    observer = initial_observer_state(WITH_MOMENT)._replace(disturbance_B=Vec3(3e-6, -2e-6, 1e-6))
+    difference = compensate(WEIGHT, DESIRED_B, state, WITH_MOMENT, None) - compensate(
         WEIGHT, DESIRED_B, state, WITH_MOMENT, observer
     )
-    assert difference == pytest.approx(observer.rest_B, rel=1e-9)
+    assert difference == pytest.approx(observer.disturbance_B, rel=1e-9)
 
 
 def test_the_spin_up_torque_opposes_the_spin():
@@ -207,6 +224,6 @@ def test_the_spin_up_torque_opposes_the_spin():
     omega_B, rotor = Vec3(0.0, 2.0, 0.0), vehicle.rotors[0]
     speeds_before = (state.rotor_speed[0] - 5.0, *state.rotor_speed[1:])
     rotating = state._replace(omega_B=omega_B, rotor_speed=(state.rotor_speed[0], 0.0, 0.0, 0.0))
-    torque = with_spin_up(ZERO, rotating, (speeds_before[0], 0.0, 0.0, 0.0), vehicle, PERIOD)
+    torque = add_rotor_momentum_torque(ZERO, rotating, (speeds_before[0], 0.0, 0.0, 0.0), vehicle, PERIOD)
     momentum = rotor.spin * rotor.inertia * state.rotor_speed[0]
     assert torque == pytest.approx(Vec3(-2.0 * momentum, 0.0, -rotor.spin * rotor.inertia * 5.0 / PERIOD), rel=1e-9)

@@ -1,4 +1,4 @@
-"""Drag of the rotors as controllers know it: the effect's own force and torque, and flights that they would spoil."""
+"""Rotor drag in controllers: the force and torque of the effect, and flights that need its compensation."""
 
 import math
 from dataclasses import replace
@@ -10,7 +10,7 @@ from support.tricopter import ARM, tricopter
 
 import samara
 from samara.control.disturbance_torque import rotor_drag_wrench
-from samara.control.geometric import drag_at
+from samara.control.geometric import model_drag
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.physics.multirotor import tilt_angles, wrench
 from samara.physics.rotors.blade_element import RotorDrag
@@ -19,35 +19,40 @@ from samara.vehicles.parts.assemble import assemble
 from samara.vehicles.parts.parts_list import parts_list
 
 
-def raised(**drag):
-    """An Iris whose rotors are 6 cm above its centre of mass and feel their own drag"""
+def raised_rotors(**drag):
+    """An Iris whose rotors are 6 cm above its centre of mass, with rotor drag"""
     iris = samara.vehicle("iris")
-    rotors = tuple(own._replace(r_B=own.r_B + Vec3(0.0, 0.0, 0.06)) for own in iris.rotors)
+    rotors = tuple(rotor._replace(r_B=rotor.r_B + Vec3(0.0, 0.0, 0.06)) for rotor in iris.rotors)
     return samara.switch_on(iris.replace(rotors=rotors), "rotor_drag", **drag)
 
 
-def test_it_is_what_the_effect_adds_to_all_that_acts():
-    vehicle = raised(coefficient=1e-4, axial=3e-4)
+def test_the_wrench_is_that_of_the_effect():
+    vehicle = raised_rotors(coefficient=1e-4, axial=3e-4)
     state, command = samara.hover(vehicle, (0.0, 0.0, 50.0))
-    lean = Quat(np.cos(0.1), 0.3 * np.sin(0.1), np.sqrt(1.0 - 0.09) * np.sin(0.1), 0.0)
-    there = state._replace(v_W=Vec3(3.0, -1.0, 0.5), q_WB=lean)
-    bare = there._replace(
-        effects=there.effects[: vehicle.index("rotor_drag")] + there.effects[vehicle.index("rotor_drag") + 1 :]
+    q_WB = Quat(np.cos(0.1), 0.3 * np.sin(0.1), np.sqrt(1.0 - 0.09) * np.sin(0.1), 0.0)
+    moving = state._replace(v_W=Vec3(3.0, -1.0, 0.5), q_WB=q_WB)
+    moving_without = moving._replace(
+        effects=moving.effects[: vehicle.index("rotor_drag")] + moving.effects[vehicle.index("rotor_drag") + 1 :]
     )
     without = vehicle.without_effect("rotor_drag", "rotor_momentum")
-    at = vehicle.index("rotor_momentum")
-    whole = wrench(
-        there._replace(effects=there.effects[:at] + there.effects[at + 1 :]),
+    index = vehicle.index("rotor_momentum")
+    total_wrench = wrench(
+        moving._replace(effects=moving.effects[:index] + moving.effects[index + 1 :]),
         command,
         vehicle.without_effect("rotor_momentum"),
         CALM,
     )
-    less = wrench(bare._replace(effects=bare.effects[:at] + bare.effects[at + 1 :]), command, without, CALM)
-    known = rotor_drag_wrench(there.v_W, there, vehicle)
-    assert [*known.f_B] == pytest.approx([*(whole.f_B - less.f_B)], rel=1e-9, abs=1e-12)
-    assert [*known.tau_B] == pytest.approx([*(whole.tau_B - less.tau_B)], rel=1e-9, abs=1e-12)
-    airframe = drag_at(there.v_W, there, vehicle.without_effect("rotor_drag"))
-    assert [*(drag_at(there.v_W, there, vehicle) - airframe)] == pytest.approx([*rotate(lean, known.f_B)])
+    wrench_without = wrench(
+        moving_without._replace(effects=moving_without.effects[:index] + moving_without.effects[index + 1 :]),
+        command,
+        without,
+        CALM,
+    )
+    drag_wrench = rotor_drag_wrench(moving.v_W, moving, vehicle)
+    assert [*drag_wrench.f_B] == pytest.approx([*(total_wrench.f_B - wrench_without.f_B)], rel=1e-9, abs=1e-12)
+    assert [*drag_wrench.tau_B] == pytest.approx([*(total_wrench.tau_B - wrench_without.tau_B)], rel=1e-9, abs=1e-12)
+    airframe = model_drag(moving.v_W, moving, vehicle.without_effect("rotor_drag"))
+    assert [*(model_drag(moving.v_W, moving, vehicle) - airframe)] == pytest.approx([*rotate(q_WB, drag_wrench.f_B)])
 
 
 def test_a_tilted_tail_climbs_when_a_tricopter_flies_sideways():
@@ -56,27 +61,29 @@ def test_a_tilted_tail_climbs_when_a_tricopter_flies_sideways():
     state, _ = samara.hover(vehicle)
     (angle,) = tilt_angles(state, vehicle)
     sideways = state._replace(v_W=Vec3(0.0, 3.0, 0.0), q_WB=Quat(1.0, 0.0, 0.0, 0.0))
-    lost = 3e-4 * state.rotor_speed[2] * 3.0 * math.sin(angle)
-    own = rotor_drag_wrench(sideways.v_W, sideways, vehicle)
-    assert own.tau_B.y == pytest.approx(ARM * lost * math.cos(angle), rel=1e-12)
-    assert [*own.f_B] == pytest.approx([0.0, -lost * math.sin(angle), lost * math.cos(angle)], rel=1e-12)
-    whole = wrench(sideways, (0.0,) * 4, vehicle, CALM)
-    still = wrench(sideways._replace(v_W=ZERO), (0.0,) * 4, vehicle, CALM)
-    assert [*own.tau_B] == pytest.approx([*(whole.tau_B - still.tau_B)], rel=1e-9, abs=1e-12)
+    thrust_loss = 3e-4 * state.rotor_speed[2] * 3.0 * math.sin(angle)
+    drag_wrench = rotor_drag_wrench(sideways.v_W, sideways, vehicle)
+    assert drag_wrench.tau_B.y == pytest.approx(ARM * thrust_loss * math.cos(angle), rel=1e-12)
+    assert [*drag_wrench.f_B] == pytest.approx(
+        [0.0, -thrust_loss * math.sin(angle), thrust_loss * math.cos(angle)], rel=1e-12
+    )
+    total_wrench = wrench(sideways, (0.0,) * 4, vehicle, CALM)
+    hover_wrench = wrench(sideways._replace(v_W=ZERO), (0.0,) * 4, vehicle, CALM)
+    assert [*drag_wrench.tau_B] == pytest.approx([*(total_wrench.tau_B - hover_wrench.tau_B)], rel=1e-9, abs=1e-12)
 
 
-def test_without_such_an_effect_there_is_nothing():
+def test_without_rotor_drag_the_wrench_is_zero():
     iris = samara.vehicle("iris")
     state, _ = samara.hover(iris)
-    own = rotor_drag_wrench(Vec3(5.0, 0.0, 0.0), state, iris)
-    assert (own.f_B, own.tau_B) == (ZERO, ZERO)
+    drag_wrench = rotor_drag_wrench(Vec3(5.0, 0.0, 0.0), state, iris)
+    assert (drag_wrench.f_B, drag_wrench.tau_B) == (ZERO, ZERO)
 
 
 @pytest.mark.parametrize("controller", ["geometric", "pid"])
 def test_a_light_drone_is_not_held_back_by_rotors_above_its_centre_of_mass(controller):
-    """Their drag leans it back against the way it flies; controllers that do not know of it are 1.7 and 1.2 m off"""
+    """Their drag tilts it back against its motion; controllers without the compensation are 1.7 and 1.2 m off"""
     parts = {"mass": 0.0442, "diagonal": 0.0933, "motors": "0702 13000KV", "props": "2x1.6", "battery": "1S360"}
-    eight = figure_of_eight(slower=1.5)
+    eight = figure_of_eight(slowdown=1.5)
     drones = tuple(replace(drone, vehicle=assemble(parts_list(**parts))) for drone in eight.drones)
-    (track,) = samara.fly(replace(eight, drones=drones, duration=24.0), controller=controller).tracks
+    (track,) = samara.fly(replace(eight, drones=drones, duration=24.0), controller=controller).drone_records
     assert track.error.max() < 0.5

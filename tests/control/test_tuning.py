@@ -1,4 +1,4 @@
-"""Numbers of a controller that are chosen by name: in a scenario's file, from the command line, in Python; and what they do."""
+"""Controller options by name: in scenario files, on the command line and in Python; and their effects."""
 
 import json
 import math
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.controller_type import ANGLE, FLAG, THREE
-from samara.control.mpc.options import YAW_WEIGHT, MpcOptions, Shaping, Weights
-from samara.control.registry import CONTROLLERS, controller_named, instants_ahead, tuned
+from samara.control.controller_type import ANGLE, FLAG, THREE_POSITIVE
+from samara.control.mpc.options import DEFAULT_YAW_WEIGHT, CostWeights, MpcOptions, Shaping
+from samara.control.registry import CONTROLLERS, controller_spec, create_controller, look_ahead_count
 from samara.core.algebra import Vec3
 from samara.plan import trajectory
 from samara.scenario.file import ScenarioError, load_scenario, parse_scenario
@@ -31,118 +31,126 @@ controller = {}
 """
 
 
-def parsed(controller, **settings):
+def parse_controller(controller, **settings):
     return parse_scenario(FILE.format(controller), "mine.toml", settings).drones[0].controller
 
 
-def test_the_file_and_the_command_line_choose_the_same_numbers():
-    """A table, and --set into a table, into a name, and into nothing at all."""
-    wanted = tuned("ilqr", position_weight=60.0, max_tilt=math.radians(30.0))
-    assert parsed('{ kind = "ilqr", position_weight = 60, max_tilt_deg = 30 }') == wanted
-    into = {"drones.controller.position_weight": 60, "drones.controller.max_tilt_deg": 30}
-    assert parsed('"ilqr"', **into) == wanted
-    assert parsed('"pid"', **{"drones.controller.kind": "ilqr"}, **into) == wanted
-    assert parsed('{ kind = "ilqr", position_weight = 1 }', **into) == wanted
-    bare = load_scenario("hover", {"drones.controller.position": 2})
-    assert bare.drones[0].controller == tuned("geometric", position=2.0)
+def test_the_file_and_the_command_line_set_the_same_options():
+    """A table, and --set into a table, into a name, and into a scenario without a controller."""
+    expected = controller_spec("ilqr", position_weight=60.0, max_tilt=math.radians(30.0))
+    assert parse_controller('{ type = "ilqr", position_weight = 60, max_tilt_deg = 30 }') == expected
+    settings = {"drones.controller.position_weight": 60, "drones.controller.max_tilt_deg": 30}
+    assert parse_controller('"ilqr"', **settings) == expected
+    assert parse_controller('"pid"', **{"drones.controller.type": "ilqr"}, **settings) == expected
+    assert parse_controller('{ type = "ilqr", position_weight = 1 }', **settings) == expected
+    scenario = load_scenario("hover", {"drones.controller.position": 2})
+    assert scenario.drones[0].controller == controller_spec("geometric", position=2.0)
     for name in CONTROLLERS:
-        assert parsed(f'"{name}"') == parsed(f'{{ kind = "{name}" }}') == name
+        assert parse_controller(f'"{name}"') == parse_controller(f'{{ type = "{name}" }}') == name
 
 
 @pytest.mark.parametrize(
-    ("controller", "sentence"),
+    ("controller", "message"),
     [
         ("5", "controller = 5: expected one of geometric, pid, mellinger, lqr, indi, ilqr"),
-        ('{ kind = "lqg" }', "controller.kind = 'lqg': expected one of geometric, pid, "),
+        ('{ type = "lqg" }', "controller.type = 'lqg': expected one of geometric, pid, "),
         (
-            '{ kind = "ilqr", positon_weight = 60 }',
+            '{ type = "ilqr", positon_weight = 60 }',
             "controller.positon_weight = 60: ilqr has no such option; did you mean position_weight",
         ),
         (
-            '{ kind = "ilqr", tilt_weight = "much" }',
+            '{ type = "ilqr", tilt_weight = "much" }',
             "controller.tilt_weight = 'much': expected a number that is not neg",
         ),
-        ('{ kind = "ilqr", tilt_weight = -1 }', "controller.tilt_weight = -1: expected a number that is not neg"),
-        ('{ kind = "ilqr", tilt_weight = nan }', "controller.tilt_weight = nan: expected a number that is not neg"),
-        ('{ kind = "ilqr", tilt_weight = true }', "controller.tilt_weight = True: expected a number that is not neg"),
-        ('{ kind = "ilqr", horizon = 2.5 }', "controller.horizon = 2.5: expected a whole number from 1 to 10000"),
-        ('{ kind = "ilqr", inputs = "pwm" }', "controller.inputs = 'pwm': expected one of wrench, rotors"),
+        ('{ type = "ilqr", tilt_weight = -1 }', "controller.tilt_weight = -1: expected a number that is not neg"),
+        ('{ type = "ilqr", tilt_weight = nan }', "controller.tilt_weight = nan: expected a number that is not neg"),
+        ('{ type = "ilqr", tilt_weight = true }', "controller.tilt_weight = True: expected a number that is not neg"),
+        ('{ type = "ilqr", horizon = 2.5 }', "controller.horizon = 2.5: expected a whole number from 1 to 10000"),
+        ('{ type = "ilqr", inputs = "pwm" }', "controller.inputs = 'pwm': expected one of wrench, rotors"),
         (
-            '{ kind = "ilqr", tilt_weight_deg = 1 }',
+            '{ type = "ilqr", tilt_weight_deg = 1 }',
             "controller.tilt_weight_deg = 1: ilqr has no such option; did you mean",
         ),
         (
-            '{ kind = "ilqr", max_tilt_deg = 95 }',
+            '{ type = "ilqr", max_tilt_deg = 95 }',
             "controller.max_tilt_deg = 95: expected an angle between 0 and 90 deg",
         ),
         ("{ tilt = 1.6 }", "controller.tilt = 1.6: expected an angle between 0 and π/2 rad"),
         ("{ attitude = 12 }", "controller.attitude = 12: expected three positive numbers"),
         ("{ attitude = [12, 12] }", "controller.attitude = [12, 12]: expected three positive numbers"),
         ("{ integral = 1 }", "controller.integral = 1: expected true or false"),
-        ('{ kind = "indi", integral = true }', "controller.integral = True: indi has no such option; expected"),
+        ('{ type = "indi", integral = true }', "controller.integral = True: indi has no such option; expected"),
     ],
 )
-def test_a_slip_is_one_sentence_that_names_what_is_allowed(controller, sentence):
-    with pytest.raises(ScenarioError) as told:
-        parsed(controller)
-    assert str(told.value).startswith(f"mine.toml: drones[0].{sentence}")
+def test_an_invalid_option_is_reported_with_the_expected_value(controller, message):
+    with pytest.raises(ScenarioError) as caught:
+        parse_controller(controller)
+    assert str(caught.value).startswith(f"mine.toml: drones[0].{message}")
 
 
 @pytest.mark.parametrize("name", [name for name in CONTROLLERS if name != "ilqr"])
-def test_every_number_makes_another_controller(name):
-    """A knob that does nothing is none: each changes what is built, and what the vehicle says changes nothing."""
-    plain = controller_named(name, CRAZYFLIE)
-    assert controller_named(name, CRAZYFLIE, **{}) == plain
-    for key, knob in CONTROLLERS[name].knobs.items():
-        value = True if knob is FLAG else 0.3 if knob is ANGLE else (1.1, 1.2, 1.3) if knob is THREE else 0.77
-        built = [
-            controller_named(name, CRAZYFLIE, **{key: own})
-            for own in ((value, not value) if value is True else (value,))
+def test_every_option_changes_the_controller(name):
+    """Every option changes the controller; no options change nothing."""
+    default = create_controller(name, CRAZYFLIE)
+    assert create_controller(name, CRAZYFLIE, **{}) == default
+    for key, option_parser in CONTROLLERS[name].option_parsers.items():
+        value = (
+            True
+            if option_parser is FLAG
+            else 0.3
+            if option_parser is ANGLE
+            else (1.1, 1.2, 1.3)
+            if option_parser is THREE_POSITIVE
+            else 0.77
+        )
+        candidates = [
+            create_controller(name, CRAZYFLIE, **{key: candidate})
+            for candidate in ((value, not value) if value is True else (value,))
         ]
-        assert any(own != plain for own in built), key
+        assert any(candidate != default for candidate in candidates), key
 
 
-def test_ilqr_gets_its_numbers(monkeypatch):
-    """With the horizon and the yaw's weight of scenarios unless chosen; and each is an option that ILQR has."""
-    given = {}
+def test_ilqr_receives_its_options(monkeypatch):
+    """With the default horizon and yaw weight of scenarios unless set; every option exists in ILQR."""
+    received = {}
     monkeypatch.setattr(
-        "samara.control.mpc.controller.ILQR", lambda *_, **options: given.update(options) or Mock(initial_memory=())
+        "samara.control.mpc.controller.ILQR", lambda *_, **options: received.update(options) or Mock(initial_state=())
     )
-    controller_named("ilqr", CRAZYFLIE, period=0.01, position_weight=60.0, horizon=12)
-    everyone = {"healthy": (True,) * 4, "period": 0.01}
-    assert given == {**everyone, "position_weight": 60.0, "horizon": 12, "yaw_weight": YAW_WEIGHT}
-    assert set(CONTROLLERS["ilqr"].knobs) <= {
+    create_controller("ilqr", CRAZYFLIE, period=0.01, position_weight=60.0, horizon=12)
+    common = {"healthy": (True,) * 4, "period": 0.01}
+    assert received == {**common, "position_weight": 60.0, "horizon": 12, "yaw_weight": DEFAULT_YAW_WEIGHT}
+    assert set(CONTROLLERS["ilqr"].option_parsers) <= {
         *(field.name for field in fields(MpcOptions)),
-        *Weights._fields,
+        *CostWeights._fields,
         *Shaping._fields,
     }
-    assert instants_ahead(tuned("ilqr", horizon=12)) == 13 and instants_ahead("ilqr") == 21
+    assert look_ahead_count(controller_spec("ilqr", horizon=12)) == 13 and look_ahead_count("ilqr") == 21
 
 
 @pytest.mark.parametrize("position", [2.0, 3.0])
 def test_a_stiffer_position_loop_is_pushed_less_by_the_wind(position):
-    """m ω² e = D u: the offset in a steady wind, by the ω that was chosen."""
+    """m ω² e = D u: the position error in a steady wind, for the chosen ω."""
     wind = Vec3(0.4, 0.0, 0.0)
     drone = Drone("it", CRAZYFLIE, trajectory.hover((0.0, 0.0, 2.0)), Vec3(0.0, 0.0, 2.0), airborne=True)
-    chosen = replace(drone, controller=tuned("geometric", position=position))
+    chosen = replace(drone, controller=controller_spec("geometric", position=position))
     run = fly(Scenario("pushed", (chosen,), 12.0, wind=Constant(wind)))
     drag = CRAZYFLIE["drag"].linear.x * wind.x
     assert run.position[-1, 0] == pytest.approx(drag / (CRAZYFLIE.mass * position**2), rel=2e-3)
 
 
-def test_the_recording_says_what_was_chosen_and_flies_again(tmp_path):
-    """In its metadata, with what was set of the scenario: flown again from there it is the same flight."""
+def test_the_recording_contains_the_options_and_replays(tmp_path):
+    """Its metadata contain the options and settings of the scenario: a flight from them is identical."""
     settings = {"duration": 0.2, "drones.controller.position": 2.5, "drones.controller.attitude": [9, 9, 3]}
     run = fly("hover", settings=settings, out=tmp_path / "run.mcap")
-    (own,) = json.loads(samara.load_run(tmp_path / "run.mcap").metadata["drones"])
-    assert own["controller"] == "geometric" == run.tracks[0].controller
-    assert own["controller_options"] == {"position": 2.5, "attitude": [9.0, 9.0, 3.0]}
+    (metadata,) = json.loads(samara.load_run(tmp_path / "run.mcap").metadata["drones"])
+    assert metadata["controller"] == "geometric" == run.drone_records[0].controller
+    assert metadata["controller_options"] == {"position": 2.5, "attitude": [9.0, 9.0, 3.0]}
     assert json.loads(run.metadata["settings"]) == settings
     again = samara.replay(run)
     assert np.array_equal(again.tables["state"].rows, run.tables["state"].rows)
-    chosen = tuned(own["controller"], **own["controller_options"])
-    refly = fly("hover", settings={"duration": 0.2}, controller=chosen)
+    spec = controller_spec(metadata["controller"], **metadata["controller_options"])
+    refly = fly("hover", settings={"duration": 0.2}, controller=spec)
     assert np.array_equal(refly.tables["state"].rows, run.tables["state"].rows)
-    plain = fly("hover", settings={"duration": 0.2})
-    assert "controller_options" not in plain.metadata["drones"]
-    assert not np.array_equal(plain.tables["state"].rows, run.tables["state"].rows)
+    default_run = fly("hover", settings={"duration": 0.2})
+    assert "controller_options" not in default_run.metadata["drones"]
+    assert not np.array_equal(default_run.tables["state"].rows, run.tables["state"].rows)

@@ -14,7 +14,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
-from support.worlds import rotation
+from support.traced_flights import rotation
 
 import samara
 from samara.core import algebra, ops
@@ -417,8 +417,8 @@ def evaluate_numpy(function: Callable[..., Any], *values: float) -> float:
     """Evaluate among well-behaved neighbours, which a NaN must not affect."""
     neighbours = [np.array([0.3, value, 0.7]) for value in values]
     result = np.broadcast_to(function(*neighbours), 3)
-    alone = [function(*(0.3,) * len(values)), function(*(0.7,) * len(values))]
-    assert result[[0, 2]] == pytest.approx(np.array(alone, dtype=float), rel=1e-15)
+    without_nan = [function(*(0.3,) * len(values)), function(*(0.7,) * len(values))]
+    assert result[[0, 2]] == pytest.approx(np.array(without_nan, dtype=float), rel=1e-15)
     return float(result[1])
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.registry import controller_named
+from samara.control.registry import create_controller
 from samara.core import ops
-from samara.core.batch_scalar import BatchScalar, BranchError, call_for_each
+from samara.core.batch_scalar import BatchScalar, BranchError, map_batch
 from samara.core.tree import flatten
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.physics.rotors.battery import Thevenin
 from samara.physics.types import CALM
 from samara.vehicles.build import with_effects
@@ -63,15 +63,15 @@ def root(tree):
 
 
 def test_iterations_run_for_each_flight():
-    roots, rounds = call_for_each("root", root, (BatchScalar(np.array([2.0, 9.0, 49.0])),))
+    roots, rounds = map_batch("root", root, (BatchScalar(np.array([2.0, 9.0, 49.0])),))
     for k, x in enumerate((2.0, 9.0, 49.0)):
         assert (roots.values[k], rounds.values[k]) == root((x,))
     with pytest.raises(BranchError) as branch:
-        call_for_each("root", root, (BatchScalar(np.array([2.0, 64.0])),))
+        map_batch("root", root, (BatchScalar(np.array([2.0, 64.0])),))
     assert branch.value.mask.tolist() == [False, True]
     with pytest.raises(ValueError, match="too large"):
-        call_for_each("root", root, (BatchScalar(np.array([64.0, 65.0])),))
-    assert call_for_each("root", root, (9.0,)) == root((9.0,))
+        map_batch("root", root, (BatchScalar(np.array([64.0, 65.0])),))
+    assert map_batch("root", root, (9.0,)) == root((9.0,))
 
 
 def battery_vehicle() -> samara.Vehicle:
@@ -88,10 +88,10 @@ def test_trim_and_controllers_of_a_batch_are_those_of_each_vehicle(vehicle):
     factors = np.array([0.97, 1.0, 1.03])
     masses, thrusts = vehicle.mass * factors, vehicle.rotors[0].k_thrust * factors[::-1]
     batch = vehicle.replace({"mass": BatchScalar(masses), "rotors.k_thrust": BatchScalar(thrusts)})
-    results = flatten((hover(batch), controller_named("geometric", batch).call.allocation.base))
+    results = flatten((hover(batch), create_controller("geometric", batch).call.allocation.base))
     for k, (mass, thrust) in enumerate(zip(masses.tolist(), thrusts.tolist(), strict=True)):
         single_vehicle = vehicle.replace({"mass": mass, "rotors.k_thrust": thrust})
-        expected = flatten((hover(single_vehicle), controller_named("geometric", single_vehicle).call.allocation.base))
+        expected = flatten((hover(single_vehicle), create_controller("geometric", single_vehicle).call.allocation.base))
         assert [leaf.values[k] if isinstance(leaf, BatchScalar) else leaf for leaf in results] == expected
 
 
@@ -109,15 +109,15 @@ def test_thrust_limits_of_a_batch_are_found_at_once_with_the_bits_of_each(vehicl
 
 def test_at_the_fastest_that_dc_motors_turn_nothing_accelerates_at_full_duty():
     """Ω̇ = 0 there on a full battery, and it is steep: a thousandth slower they accelerate, a thousandth faster they slow."""
-    own = samara.vehicle("iris")
-    own = own.without_effect("actuator") if own.has("actuator") else own
+    iris = samara.vehicle("iris")
+    iris = iris.without_effect("actuator") if iris.has("actuator") else iris
     fastest = [
-        math.sqrt(limit.high / rotor.k_thrust) for limit, rotor in zip(thrust_limits(own), own.rotors, strict=True)
+        math.sqrt(limit.high / rotor.k_thrust) for limit, rotor in zip(thrust_limits(iris), iris.rotors, strict=True)
     ]
 
     def rates(share):
-        state = at_rest(own)._replace(rotor_speed=tuple(share * speed for speed in fastest))
-        return np.array(own.structure.actuation.rotor_acceleration(state, (1.0,) * own.command_size, own, CALM))
+        state = state_at_rest(iris)._replace(rotor_speed=tuple(share * speed for speed in fastest))
+        return np.array(iris.structure.actuation.rotor_acceleration(state, (1.0,) * iris.command_size, iris, CALM))
 
     steep = 0.5 * (rates(0.999) - rates(1.001))
     assert (steep > 1.0).all() and (np.abs(rates(1.0)) < 1e-6 * steep).all()

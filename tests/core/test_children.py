@@ -11,12 +11,12 @@ from support.children import child
 
 PARENT = """
 import os, time
-from samara.core.confined import end_with_parent
+from samara.core.confined_folder import kill_when_parent_ends
 parent, child = os.getpid(), os.fork()
 if child:
     print(child, flush=True)
 else:
-    end_with_parent(parent)
+    kill_when_parent_ends(parent)
 time.sleep(600)
 """
 

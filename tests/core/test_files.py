@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.children import COMMAND, child, ended
+from support.children import COMMAND, child, run_child
 
 from samara.cli.fly import fly
-from samara.core.atomic_files import atomic_write, point_to, write_text
+from samara.core.atomic_files import atomic_write, replace_link, write_text
 from samara.record.recorder import Recorder
 
 
@@ -37,7 +37,7 @@ def test_the_umask_is_obeyed(mask, mode, tmp_path):
     before = os.umask(mask)
     try:
         write_text(tmp_path / "a.txt", "a")
-        point_to(tmp_path / "b.txt", tmp_path / "a.txt")
+        replace_link(tmp_path / "b.txt", tmp_path / "a.txt")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == mode
@@ -58,7 +58,7 @@ def test_a_full_disk_is_reported_for_the_recording_before_the_picture(tmp_path, 
     """Both fail; the first sentence is about the recording."""
 
     def append(recorder: Recorder, data: object) -> bool:
-        if recorder._written.chunks:
+        if recorder._progress.chunks:
             recorder.problem = f"{recorder.path}: recording stopped after 0.100 s: No space left on device"
             return False
         return original_append(recorder, data)
@@ -77,12 +77,12 @@ def test_a_full_disk_is_reported_for_the_recording_before_the_picture(tmp_path, 
 
 def test_closed_stdout_and_an_ascii_terminal():
     """stdout closed, its reader gone, and ASCII: no traceback, and the exit status is that of the command."""
-    closed = ended(["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "vehicles"])
+    closed = run_child(["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "vehicles"])
     assert (closed.returncode, closed.stderr) == (0, b"")
     with child([*COMMAND, "vehicles"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as gone:
         assert gone.stdout is not None and gone.stderr is not None
         gone.stdout.close()
         assert (gone.stderr.read(), gone.wait()) == (b"", 0)
-    plain = ended([*COMMAND, "check", "hover"], env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    plain = run_child([*COMMAND, "check", "hover"], env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert (plain.returncode, plain.stderr) == (0, b"")
     plain.stdout.decode("ascii")

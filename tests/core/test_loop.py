@@ -11,13 +11,13 @@ import pytest
 
 from samara.compiler.compiled_step import CompiledStep
 from samara.compiler.jax.arrays import precision
-from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
-from samara.compiler.trace.program import program_of
-from samara.compiler.trace.tape_scalar import program_as_written
-from samara.core.block_ops import Grid, loop
+from samara.compiler.jax.folding_scalar import fold_tree, new_trace, unfold_leaves
+from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.tape_scalar import trace_unsimplified
+from samara.core.block_ops import ConstantTable, loop
 from samara.core.ops import lookup
 
-TABLE = Grid([[3.0, 1.0, -2.0, 0.5], [4.0, -1.0, 5.0, 9.0], [2.0, 6.0, -5.0, 3.5]])
+TABLE = ConstantTable([[3.0, 1.0, -2.0, 0.5], [4.0, -1.0, 5.0, 9.0], [2.0, 6.0, -5.0, 3.5]])
 VALUES = np.array([0.3, 1.0, 1.7, 40.0, 1e-3, 5.5, 1000.0, 2.0, 0.9])
 EXECUTORS = ("floats", "array", "simplified", "as written", "jax", "folded")
 
@@ -65,10 +65,10 @@ def run(executor, function, values):
     if executor in ("simplified", "as written"):
         count = len(results(1.0))
         code = CompiledStep(
-            lambda carry, inputs: tuple(results(inputs)), (0.0,) * count, 0.0, as_written=executor == "as written"
+            lambda carry, inputs: tuple(results(inputs)), (0.0,) * count, 0.0, unsimplified=executor == "as written"
         )
         machine = code.machine(len(values))
-        machine.held[0] = values
+        machine.held_inputs[0] = values
         machine.run()
         return machine.carry
     with precision("float64"):
@@ -76,8 +76,8 @@ def run(executor, function, values):
             return np.stack([np.asarray(x) for x in jax.jit(results)(jnp.asarray(values))])
 
         def traced(x):
-            (value,) = folded((0.0,), [x], new_trace(jnp.dtype("float64")))
-            return unfolded(tuple(results(value)))
+            (value,) = fold_tree((0.0,), [x], new_trace(jnp.dtype("float64")))
+            return unfold_leaves(tuple(results(value)))
 
         return np.stack([np.asarray(x) for x in jax.jit(traced)(jnp.asarray(values))])
 
@@ -117,7 +117,7 @@ def test_a_loop_is_one_instruction_for_any_iteration_count():
     def many(x):
         return (loop(lambda k, carry, inputs: carry * inputs + k, x, x, count=3000),)
 
-    for trace in (program_of, program_as_written):
+    for trace in (trace_program, trace_unsimplified):
         assert len(trace(few, 1.0).instructions) == len(trace(many, 1.0).instructions) < 8
 
 
@@ -125,15 +125,15 @@ def test_a_loop_refuses_traced_values_outside_its_inputs():
     def closure(x):
         return (loop(lambda k, carry, inputs: carry + x, x, count=3),)
 
-    with pytest.raises(ValueError, match="expected whatever the body of a loop reads in its `inputs`"):
-        program_as_written(closure, 1.0)
+    with pytest.raises(ValueError, match="expected every traced value that a loop body reads to be in its `inputs`"):
+        trace_unsimplified(closure, 1.0)
     with pytest.raises(RuntimeError, match="free variables"):
-        program_of(closure, 1.0)
+        trace_program(closure, 1.0)
 
 
 def test_a_grid_is_a_value():
     again = pickle.loads(pickle.dumps(TABLE))
     assert again == TABLE and hash(again) == hash(TABLE)
-    assert Grid([[1.0, 2.0]]) != Grid([[1.0], [2.0]])
-    with pytest.raises(ValueError, match=r"Grid has the shape \(3,\); expected \(rows, columns\)"):
-        Grid([1.0, 2.0, 3.0])
+    assert ConstantTable([[1.0, 2.0]]) != ConstantTable([[1.0], [2.0]])
+    with pytest.raises(ValueError, match=r"ConstantTable has the shape \(3,\); expected \(rows, columns\)"):
+        ConstantTable([1.0, 2.0, 3.0])

@@ -12,12 +12,19 @@ import pytest
 
 import samara
 from samara.cli import main
-from samara.core.atomic_files import parsed
-from samara.core.budget import path_beside, read_bytes
+from samara.core.atomic_files import parse_json
+from samara.core.budget import read_bytes, resolve_sibling_path
 from samara.record.load import load_run
 from samara.scenario.autopilot import Autopilot, is_loopback
 from samara.scenario.file import ScenarioError, load_scenario
-from samara.view.report.report import Flown, expectations, fly_command, scenario_inside, scenario_text, write_report
+from samara.view.report.report import (
+    ReportRun,
+    embedded_scenario,
+    expectations,
+    fly_command,
+    scenario_text,
+    write_report,
+)
 
 FLIGHT = """
 duration = 0.1
@@ -60,7 +67,7 @@ def evil(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["fly", "view", "check"])
-@pytest.mark.parametrize("table", ['{{ kind = "px4", binary = "{}" }}', '{{ kind = "betaflight", binary = "{}" }}'])
+@pytest.mark.parametrize("table", ['{{ type = "px4", binary = "{}" }}', '{{ type = "betaflight", binary = "{}" }}'])
 def test_a_scenario_names_no_program(command, table, evil, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in ("evil.sh", "./evil.sh", evil):
@@ -75,7 +82,7 @@ def test_a_scenario_names_no_program(command, table, evil, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "::", "example.com", "127.0.0.1; touch pwned"])
 def test_a_scenario_opens_no_network_port(host, tmp_path):
-    path = written(tmp_path, more=f'autopilot = {{ kind = "betaflight", host = "{host}" }}')
+    path = written(tmp_path, more=f'autopilot = {{ type = "betaflight", host = "{host}" }}')
     with pytest.raises(
         ScenarioError, match=r"autopilot\.host = .*: expected this machine, 127\.0\.0\.1, in a file: name"
     ):
@@ -84,7 +91,7 @@ def test_a_scenario_opens_no_network_port(host, tmp_path):
 
 def test_what_a_person_types_is_trusted(evil, tmp_path):
     """The same words by --set, as settings in Python, or as an Autopilot."""
-    path = written(tmp_path, more='autopilot = { kind = "px4", host = "localhost", binary = "" }')
+    path = written(tmp_path, more='autopilot = { type = "px4", host = "localhost", binary = "" }')
     typed = {"drones.autopilot.binary": str(evil), "drones.autopilot.host": "0.0.0.0"}
     autopilot = samara.load_scenario(path, typed).drones[0].autopilot
     assert (autopilot.binary, autopilot.host) == (str(evil), "0.0.0.0")
@@ -109,12 +116,12 @@ def test_a_file_names_those_beside_it_and_below(tmp_path):
     outside.write_text("")
     (tmp_path / "link.toml").symlink_to(outside)
     (tmp_path / "near.toml").symlink_to(tmp_path / "parts")
-    assert path_beside(tmp_path, "a.toml") == tmp_path / "a.toml"
-    assert path_beside(tmp_path, "parts/../parts/a.toml")
-    assert path_beside(tmp_path, "near.toml")
+    assert resolve_sibling_path(tmp_path, "a.toml") == tmp_path / "a.toml"
+    assert resolve_sibling_path(tmp_path, "parts/../parts/a.toml")
+    assert resolve_sibling_path(tmp_path, "near.toml")
     for name in ("../a.toml", str(outside), "link.toml", "parts/../../a.toml", "/etc/passwd", "a\0b"):
         with pytest.raises(ValueError, match="is not in the folder of the file that names it"):
-            path_beside(tmp_path, name)
+            resolve_sibling_path(tmp_path, name)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +130,8 @@ def test_a_file_names_those_beside_it_and_below(tmp_path):
         ('"{}.toml"', ""),
         ('"iris"', 'sensors = [{{ part = "{}.toml" }}]'),
         ('"iris"', 'effects = {{ rotor_air = {{ blade = "{}.toml" }} }}'),
-        ('"iris"', '[wind]\nkind = "replay"\nfile = "{}.csv"'),
-        ('"iris"', '[[solids]]\nkind = "height_map"\nfile = "{}.npy"\nspacing = 1.0'),
+        ('"iris"', '[wind]\nmodel = "replay"\nfile = "{}.csv"'),
+        ('"iris"', '[[obstacles]]\nshape = "height_map"\nfile = "{}.npy"\nspacing = 1.0'),
     ],
 )
 def test_a_scenario_reads_nothing_from_elsewhere(vehicle, more, tmp_path):
@@ -184,7 +191,7 @@ def flown(tmp_path_factory):
     (folder / "own.toml").write_text((source / "vehicles" / "iris.toml").read_text())
     (folder / "gyro.toml").write_text((source / "sensors" / "parts" / "bmi088.toml").read_text())
     (folder / "log.csv").write_text("time,wind_x,wind_y,wind_z\n0,1,0,0\n1,2,0,0\n")
-    more = 'sensors = [{ part = "gyro.toml" }]\n[wind]\nkind = "replay"\nfile = "log.csv"\n[expect]\nmax_error = 5.0\n'
+    more = 'sensors = [{ part = "gyro.toml" }]\n[wind]\nmodel = "replay"\nfile = "log.csv"\n[expect]\nmax_error = 5.0\n'
     path = written(folder, vehicle='"own.toml"', more=more)
     samara.fly(path, out=folder / "run.mcap")
     for name in ("own.toml", "gyro.toml", "log.csv", "mine.toml"):
@@ -195,9 +202,9 @@ def flown(tmp_path_factory):
 def test_a_recording_carries_the_files_its_scenario_names(flown):
     """The files are deleted from the disk, and the embedded scenario can still be read."""
     assert {"own.toml", "gyro.toml", "log.csv"} - set(flown.attachments) == {"own.toml"}
-    scenario = scenario_inside(flown)
-    assert scenario.drones[0].vehicle.mass == flown.tracks[0].vehicle.mass
-    assert [sensor.kind for sensor in scenario.drones[0].sensors] == ["imu"]
+    scenario = embedded_scenario(flown)
+    assert scenario.drones[0].vehicle.mass == flown.drone_records[0].vehicle.mass
+    assert [sensor.type_name for sensor in scenario.drones[0].sensors] == ["imu"]
     assert [judged.satisfied for judged in expectations(flown)] == [True, True]
 
 
@@ -206,8 +213,8 @@ def test_a_recording_carries_the_files_its_scenario_names(flown):
     [
         FLIGHT.format(vehicle='"{bait}.toml"', more=""),
         FLIGHT.format(vehicle='"iris"', more='sensors = [{{ part = "{bait}.toml" }}]'),
-        FLIGHT.format(vehicle='"iris"', more='[wind]\nkind = "replay"\nfile = "{bait}.csv"'),
-        FLIGHT.format(vehicle='"iris"', more='[[solids]]\nkind = "height_map"\nfile = "{bait}.npy"\nspacing = 1.0'),
+        FLIGHT.format(vehicle='"iris"', more='[wind]\nmodel = "replay"\nfile = "{bait}.csv"'),
+        FLIGHT.format(vehicle='"iris"', more='[[obstacles]]\nshape = "height_map"\nfile = "{bait}.npy"\nspacing = 1.0'),
         FLIGHT.format(vehicle='"iris"', more='effects = {{ rotor_air = {{ blade = "{bait}.toml" }} }}'),
     ],
 )
@@ -230,7 +237,7 @@ def test_a_recording_reads_nothing_from_the_disk(text, empty, flown, tmp_path, m
             metadata={**flown.metadata, "settings": json.dumps({"description": f"{name}.toml {name}.csv", "seed": 1})},
         )
         OPENED.clear()
-        scenario_inside(forged)
+        embedded_scenario(forged)
         assert not [path for path in OPENED if "bait" in path]
     blade = (Path(samara.__file__).parent / "vehicles" / "iris.toml").read_text()
     attached = {**flown.attachments, "vehicle/drone0.toml": f'{blade}\n[rotor_fit]\nblade = "{bait}.toml"\n'.encode()}
@@ -243,14 +250,14 @@ def test_a_recording_reads_nothing_from_the_disk(text, empty, flown, tmp_path, m
 
 def test_a_recording_that_names_a_program_is_read_and_replayed(flown, evil, tmp_path):
     """A recording from before scenarios were restricted: nothing in it is started."""
-    text = FLIGHT.format(vehicle='"iris"', more=f'autopilot = {{ kind = "px4", binary = "{evil}", host = "0.0.0.0" }}')
+    text = FLIGHT.format(vehicle='"iris"', more=f'autopilot = {{ type = "px4", binary = "{evil}", host = "0.0.0.0" }}')
     older = replace(flown, attachments={**flown.attachments, "scenario.toml": text.encode()})
     older.save(tmp_path / "older.mcap")
     run = load_run(tmp_path / "older.mcap")
-    autopilot = scenario_inside(run).drones[0].autopilot
-    assert (autopilot.kind, autopilot.binary, autopilot.host) == ("px4", "", "127.0.0.1")
+    autopilot = embedded_scenario(run).drones[0].autopilot
+    assert (autopilot.type, autopilot.binary, autopilot.host) == ("px4", "", "127.0.0.1")
     again = samara.replay(run)
-    assert np.array_equal(again.tracks[0].position, run.tracks[0].position)
+    assert np.array_equal(again.drone_records[0].position, run.drone_records[0].position)
     assert not (tmp_path / "pwned").exists()
 
 
@@ -279,7 +286,7 @@ OVERRIDES = [  # a key and a value, as TOML or Python would write them
 def test_a_forged_recording_is_one_sentence_or_a_report(key, text, flown, tmp_path):
     """With correct checksums, and of a shape that Samara never writes."""
     replace(flown, metadata={**flown.metadata, key: text}).save(tmp_path / "forged.mcap")
-    for read in (lambda path: write_report([Flown("f", load_run(path), "")], tmp_path / "r.html"), samara.replay):
+    for read in (lambda path: write_report([ReportRun("f", load_run(path), "")], tmp_path / "r.html"), samara.replay):
         try:
             read(tmp_path / "forged.mcap")
         except ValueError as error:
@@ -289,7 +296,7 @@ def test_a_forged_recording_is_one_sentence_or_a_report(key, text, flown, tmp_pa
 def test_forged_recordings_are_compared(flown, tmp_path):
     """The report of several has a column for each, for any versions and settings they claim."""
     forged = replace(flown, metadata={**flown.metadata, "versions": "[1, 2]", "settings": "[1, 2]"})
-    write_report([Flown("f", flown, ""), Flown("g", forged, "")], tmp_path / "r.html")
+    write_report([ReportRun("f", flown, ""), ReportRun("g", forged, "")], tmp_path / "r.html")
     assert (tmp_path / "r.html").stat().st_size > 0
 
 
@@ -297,10 +304,10 @@ def test_forged_recordings_are_compared(flown, tmp_path):
 def test_forged_overrides_leave_the_flight_readable(key, value, flown, tmp_path):
     forged = replace(flown, metadata={**flown.metadata, "settings": json.dumps({key: value})})
     run = load_run(forged.save(tmp_path / "forged.mcap"))
-    assert np.array_equal(run.tracks[0].position, flown.tracks[0].position)
+    assert np.array_equal(run.drone_records[0].position, flown.drone_records[0].position)
     text, settings = scenario_text(run)
     assert list(settings) == [key]
-    assert scenario_inside(run) is None and expectations(run) == []
+    assert embedded_scenario(run) is None and expectations(run) == []
     assert fly_command(run.scenario, text, settings).startswith("samara fly scenario.toml --set ")
 
 
@@ -315,7 +322,7 @@ def test_an_endless_setting_is_one_short_sentence(key, value, monkeypatch, capsy
 
 def test_json_of_a_recording_is_as_deep_as_ours_may_be():
     """A hundred brackets are read; one more is refused, independent of the stack size."""
-    assert parsed("[" * 100 + "]" * 100) is not None
+    assert parse_json("[" * 100 + "]" * 100) is not None
     for text in ("[" * 101 + "1" + "]" * 101, '{"a":' * 101 + "1" + "}" * 101):
-        with pytest.raises(ValueError, match="brackets within brackets without end"):
-            parsed(text)
+        with pytest.raises(ValueError, match="brackets are nested too deeply"):
+            parse_json(text)

@@ -9,9 +9,9 @@ from support.command import call
 
 import samara
 from samara.compare.race import race
-from samara.core.budget import text_inside
-from samara.core.coerce import as_name, file_stem, is_name
-from samara.core.confined import ConfinedFolder
+from samara.core.budget import read_text_or_gzip
+from samara.core.coerce import file_stem, is_name, sanitise_name
+from samara.core.confined_folder import ConfinedFolder
 from samara.core.toml import toml_value
 from samara.vehicles.check import VehicleError
 from samara.vehicles.parts.parts_list import PartsError, read_parts_list
@@ -34,7 +34,7 @@ def test_a_name_that_leads_elsewhere_names_no_file(name):
     with pytest.raises(ValueError, match="cannot be that of a file; expected no slash") as error:
         file_stem(name)
     assert "\n" not in str(error.value) and str(error.value).isprintable()
-    assert is_name(as_name(name)) or not name
+    assert is_name(sanitise_name(name)) or not name
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_propeller_that_is_a_pipe_is_refused(tmp_path, monkeypatch, capsys):
     os.mkfifo(tmp_path / "pipe.dat.gz")
     for name in ("pipe.dat", "pipe.dat.gz"):
         with pytest.raises(OSError, match="it is not a regular file"):
-            text_inside(tmp_path / name)
+            read_text_or_gzip(tmp_path / name)
     (tmp_path / "parts.toml").write_text(PARTS.format(name='"x"', more='apc = "pipe.dat"'))
     monkeypatch.chdir(tmp_path)
     status, _, err = call(monkeypatch, capsys, "vehicle", "new", "--parts", "parts.toml")
@@ -137,7 +137,7 @@ def test_a_confined_folder_is_not_left(tmp_path):
     (folder / "way").symlink_to(outside)
     (folder / "x").symlink_to(outside / "x")
     for name in ("../out/x", str(outside / "x"), "way/x", "x", "a/../../out/x", "a\0"):
-        for access in (confined.read, confined.place_for, lambda name_: confined.lock_file(name_).__enter__()):
+        for access in (confined.read, confined.writable_path, lambda entry: confined.lock_file(entry).__enter__()):
             with pytest.raises(OSError, match=r"is a symbolic link|leads out of the folder"):
                 access(name)
     with pytest.raises(OSError, match="is a symbolic link"):

@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from samara.core.budget import arrays_inside, text_inside
-from samara.wind.wind_field import Field
+from samara.core.budget import load_npz, read_text_or_gzip
+from samara.wind.wind_field import WindField
 from samara.world.obstacles import HeightMap
 
 
@@ -29,24 +29,24 @@ def peak_memory(action):
 
 
 def test_packed_arrays_round_trip():
-    x, y = arrays_inside(npz(x=[1, 2], y=[3.5]), "a.npz", "xy")
+    x, y = load_npz(npz(x=[1, 2], y=[3.5]), "a.npz", "xy")
     assert x.tolist() == [1.0, 2.0] and y.tolist() == [3.5]
 
 
 def test_text_is_read_gzipped_or_not(tmp_path):
     for name, data in (("a.csv", "é,1\n".encode()), ("b.csv.gz", gzip.compress("\ufeffé,1\n".encode()))):
         (tmp_path / name).write_bytes(data)
-        assert text_inside(tmp_path / name) == "é,1\n"
+        assert read_text_or_gzip(tmp_path / name) == "é,1\n"
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
     """20 MB of zeros in 20 kB, with a limit of 1 MB: memory use stays close to the limit."""
     bomb = npz(x=np.zeros(2_500_000))
-    sentence, peak = peak_memory(lambda: arrays_inside(bomb, "bomb.npz", "x", 1 << 20))
+    sentence, peak = peak_memory(lambda: load_npz(bomb, "bomb.npz", "x", 1 << 20))
     assert sentence == "bomb.npz: holds 19.1 MB; expected at most 1 MB" and peak < 3 << 20
     path = tmp_path / "bomb.csv.gz"
     path.write_bytes(gzip.compress(bytes(20 << 20)))
-    sentence, peak = peak_memory(lambda: text_inside(path, 1 << 20))
+    sentence, peak = peak_memory(lambda: read_text_or_gzip(path, 1 << 20))
     assert sentence == f"{path}: has too many bytes after decompression; expected at most 1 MB" and peak < 5 << 20
 
 
@@ -55,15 +55,15 @@ def test_rows_that_do_not_form_a_grid_are_refused():
     places = np.arange(300.0)
     lines = [f"{p},{p},{p},0,0,0" for p in places]
     data = "\n".join(["x,y,z,wind_x,wind_y,wind_z", *lines]).encode()
-    sentence, peak = peak_memory(lambda: Field.from_bytes(data, "line.csv"))
+    sentence, peak = peak_memory(lambda: WindField.from_bytes(data, "line.csv"))
     assert sentence == "line.csv: 300 rows; expected one for each of the 300 × 300 × 300 corners of the grid"
     assert peak < 5 << 20
     twice = "x,y,z,wind_x,wind_y,wind_z\n" + "0,0,0,1,1,1\n" * 2 + "1,0,0,1,1,1\n" * 2
     with pytest.raises(ValueError, match="4 rows; expected one for each of the 2 × 1 × 1 corners"):
-        Field.from_bytes(twice.encode(), "twice.csv")
+        WindField.from_bytes(twice.encode(), "twice.csv")
     same = "x,y,z,wind_x,wind_y,wind_z\n0,0,0,1,1,1\n0,0,0,1,1,1\n1,1,0,1,1,1\n1,1,0,1,1,1\n"
     with pytest.raises(ValueError, match="4 rows; expected one for each of the 2 × 2 × 1 corners"):
-        Field.from_bytes(same.encode(), "same.csv")
+        WindField.from_bytes(same.encode(), "same.csv")
 
 
 def test_an_invalid_height_map_is_named(tmp_path):
@@ -89,5 +89,5 @@ def test_an_invalid_height_map_is_named(tmp_path):
 
 @pytest.mark.parametrize("value", ["x", [[1.0], [1.0, 2.0]], [1j], [None], {"x": 1.0}, 10**400])
 def test_arrays_that_are_not_numeric_are_refused(value):
-    with pytest.raises(ValueError, match=r"^Field.x is .*; expected numbers, in rows of equal length$"):
-        Field(value, [0.0], [0.0], [0.0])
+    with pytest.raises(ValueError, match=r"^WindField.x is .*; expected numbers, in rows of equal length$"):
+        WindField(value, [0.0], [0.0], [0.0])

@@ -5,9 +5,9 @@ from typing import Annotated, NamedTuple
 import pytest
 
 import samara
-from samara.core.coerce import Limits
+from samara.core.coerce import UnitInterval
 from samara.core.quantity import Quantity
-from samara.core.toml import DataSheet, File, Table, document
+from samara.core.toml import DataSheet, TomlFile, TomlTable, parse_document
 from samara.propeller.blade import BladeError, blade, blade_names, parse_blade
 from samara.scenario.file import ScenarioError, load_scenario, parse_scenario, scenario_names
 from samara.sensors.registry import PartError, parse_part, part, part_names
@@ -16,7 +16,7 @@ from samara.vehicles.loader import parse_vehicle, vehicle, vehicle_names
 FORMATS = {
     "vehicle": (parse_vehicle, vehicle, vehicle_names, samara.VehicleError, "schema = 1\n"),
     "scenario": (parse_scenario, load_scenario, scenario_names, ScenarioError, "duration = 1\n[[drones]]\nvehicle = 'iris'\n"),
-    "part": (parse_part, part, part_names, PartError, 'kind = "gps"\n'),
+    "part": (parse_part, part, part_names, PartError, 'type = "gps"\n'),
     "blade": (parse_blade, blade, blade_names, BladeError, ""),
 }  # fmt: skip
 
@@ -55,7 +55,7 @@ class SlipError(ValueError):
 
 
 def table(text: str, problems: list[str] | None = None) -> DataSheet:
-    return DataSheet(document(text, "x.toml"), File("x.toml", SlipError, problems))
+    return DataSheet(parse_document(text, "x.toml"), TomlFile("x.toml", SlipError, problems))
 
 
 def test_unused_keys_are_refused_with_the_nearest_key_first():
@@ -76,7 +76,7 @@ def test_a_table_within_a_list_is_named_by_its_place():
         second.vector("d")
 
 
-def turn(angle: Annotated[float, Limits("rad", 0.0, 1.0)], times: int = 1) -> tuple[float, int]:
+def turn(angle: Annotated[float, UnitInterval("rad", 0.0, 1.0)], times: int = 1) -> tuple[float, int]:
     if times == 13:
         raise ValueError("expected better luck")
     return angle, times
@@ -120,8 +120,11 @@ def test_a_file_that_collects_problems_reports_all_of_them():
 
 
 def test_an_error_keeps_the_location_it_names():
-    outer = Table({"inner": {}}, File("x.toml", ScenarioError))
-    with pytest.raises(ScenarioError, match=r"^x\.toml: inner\.key is missing: expected a text$"), outer.at("other"):
+    outer = TomlTable({"inner": {}}, TomlFile("x.toml", ScenarioError))
+    with (
+        pytest.raises(ScenarioError, match=r"^x\.toml: inner\.key is missing: expected a text$"),
+        outer.error_context("other"),
+    ):
         outer.table("inner").text("key")
-    with pytest.raises(ScenarioError, match=r"^x\.toml: other: by zero$"), outer.at("other"):
+    with pytest.raises(ScenarioError, match=r"^x\.toml: other: by zero$"), outer.error_context("other"):
         raise ZeroDivisionError("by zero")

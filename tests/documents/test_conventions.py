@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
-from support.pages import leads_somewhere
-from support.worlds import rotation
+from support.pages import name_exists
+from support.traced_flights import rotation
 
 import samara
 from samara import Environment
@@ -30,7 +30,6 @@ from samara.documents.conventions import (
     plant_outputs,
     propulsor_loads,
     propulsor_wrench,
-    propulsors_of,
     quat_deriv,
     quat_rotate,
     quat_rotate_inv,
@@ -38,6 +37,7 @@ from samara.documents.conventions import (
     v_air_body,
     v_air_ned,
     v_rel_ned,
+    vehicle_propulsors,
     wind_ned,
     yaw_from_quat,
 )
@@ -98,7 +98,7 @@ def test_two_propulsors_give_the_documents_force_and_torque():
     turn=st.sampled_from([-1, 1]),
 )
 def test_force_is_against_the_axis_and_the_signed_torque_along_it(r_b, axis, T, Q, turn):
-    """F = −T axis_b, τ = r × F + axis_b Q by NumPy in FRD; dir has no say where Q brings its sign."""
+    """F = −T axis_b, τ = r × F + axis_b Q by NumPy in FRD; dir has no effect, because Q has a sign."""
     propulsor = Propulsor(Vec3(*r_b), unit(axis), dir=turn)
     F_body, tau_body = propulsor_wrench(T, Q, propulsor)
     force = -T * np.array(propulsor.axis_b)
@@ -136,16 +136,16 @@ def test_the_body_feels_what_the_rotor_gains_and_what_turning_it_costs(omega, ax
 
 
 def test_the_propulsors_of_the_iris_are_where_px4_has_them(iris):
-    """FRD, axis down; dir +1 on the two that turn counter-clockwise (CA_ROTORn_PX, _PY and the sign of _KM)."""
-    propulsors = propulsors_of(iris)
-    assert [own.axis_b for own in propulsors] == [DOWN] * 4
-    assert [own.r_b[:2] for own in propulsors] == [
+    """FRD, axis down; dir +1 on the two counter-clockwise rotors (CA_ROTORn_PX, _PY and the sign of _KM)."""
+    propulsors = vehicle_propulsors(iris)
+    assert [propulsor.axis_b for propulsor in propulsors] == [DOWN] * 4
+    assert [propulsor.r_b[:2] for propulsor in propulsors] == [
         (0.1515, 0.245),
         (-0.1515, -0.1875),
         (0.1515, -0.245),
         (-0.1515, 0.1875),
     ]
-    assert [own.dir for own in propulsors] == [1, 1, -1, -1]
+    assert [propulsor.dir for propulsor in propulsors] == [1, 1, -1, -1]
 
 
 @given(v_air=vectors, scale=st.tuples(*[st.floats(0.5, 1.5)] * 4))
@@ -156,11 +156,11 @@ def test_thrusts_and_signed_torques_of_a_vehicle_add_up_to_its_own_wrench(v_air,
     speeds = tuple(speed * scale[i % 4] for i, speed in enumerate(state.rotor_speed))
     state = state._replace(rotor_speed=speeds)
     environment = Environment(wind_W=Vec3(*v_air), air_density=1.0)
-    ours = body_wrench(*propulsor_loads(state, vehicle, environment), propulsors_of(vehicle))
+    actual = body_wrench(*propulsor_loads(state, vehicle, environment), vehicle_propulsors(vehicle))
     parts = samara.wrench_breakdown(state, command, vehicle, environment)
-    theirs = wrench_ned_frd_from_enu_flu(parts["rotors"])
-    assert np.array(ours.F_body) == pytest.approx(np.array(theirs.f_B), rel=1e-13, abs=1e-13)
-    assert np.array(ours.tau_body) == pytest.approx(np.array(theirs.tau_B), rel=1e-13, abs=1e-13)
+    expected = wrench_ned_frd_from_enu_flu(parts["rotors"])
+    assert np.array(actual.F_body) == pytest.approx(np.array(expected.f_B), rel=1e-13, abs=1e-13)
+    assert np.array(actual.tau_body) == pytest.approx(np.array(expected.tau_B), rel=1e-13, abs=1e-13)
 
 
 @pytest.mark.parametrize("bad", [-0.1, math.nan, math.inf])
@@ -190,9 +190,9 @@ def test_the_direction_cosine_matrix_is_scipys_and_its_transpose_goes_back(q_bn,
 def test_the_quaternion_derivative_turns_about_body_axes(q_bn, omega):
     """q̇ is the slope of q ⊗ exp(ω t): the central difference of SciPy's rotations, whose error is t²|ω|³/48."""
     t = 1e-4
-    turned = [(rotation(q_bn) * Rotation.from_rotvec(np.array(omega) * s)).as_quat()[[3, 0, 1, 2]] for s in (t, -t)]
-    signs = [math.copysign(1.0, float(np.dot(q, q_bn))) for q in turned]
-    slope = (signs[0] * turned[0] - signs[1] * turned[1]) / (2 * t)
+    rotated = [(rotation(q_bn) * Rotation.from_rotvec(np.array(omega) * s)).as_quat()[[3, 0, 1, 2]] for s in (t, -t)]
+    signs = [math.copysign(1.0, float(np.dot(q, q_bn))) for q in rotated]
+    slope = (signs[0] * rotated[0] - signs[1] * rotated[1]) / (2 * t)
     assert np.array(quat_deriv(q_bn, Vec3(*omega))) == pytest.approx(slope, abs=3e-8)
 
 
@@ -200,14 +200,14 @@ def test_the_quaternion_derivative_turns_about_body_axes(q_bn, omega):
 
 
 def test_check_1_hover_thrust_pushes_up_which_is_negative(iris):
-    """Level, q_bn = 1: positive thrust gives F_body.z < 0 and F_ned.z < 0, and it is the weight that gravity_accel gives."""
+    """Level, q_bn = 1: positive thrust gives F_body.z < 0 and F_ned.z < 0, equal to the weight of gravity_accel."""
     hovering, _ = samara.hover(iris)
     state = state_enu_flu_from_ned_frd(
         state_ned_frd_from_enu_flu(hovering)._replace(q_WB=Quat(1.0, 0.0, 0.0, 0.0))  # level, nose to the north
     )
     T, Q = propulsor_loads(state, iris)
     assert all(thrust > 0 for thrust in T)
-    F_body, tau_body = body_wrench(T, Q, propulsors_of(iris))
+    F_body, tau_body = body_wrench(T, Q, vehicle_propulsors(iris))
     F_ned = quat_rotate(Quat(1.0, 0.0, 0.0, 0.0), F_body)
     assert F_ned == pytest.approx((0.0, 0.0, -1.5 * 9.80665), rel=1e-14)
     assert np.array(F_ned) / 1.5 + np.array(gravity_accel(9.80665)) == pytest.approx(np.zeros(3), abs=1e-14)
@@ -216,7 +216,7 @@ def test_check_1_hover_thrust_pushes_up_which_is_negative(iris):
 
 @pytest.mark.parametrize("heading", [0.0, 1.0, -2.5])
 def test_check_2_air_moving_north_pushes_north(iris, heading):
-    """vel_ned = 0, wind_ned = (5, 0, 0): the vehicle accelerates north with d·5/m, whichever way it faces."""
+    """vel_ned = 0, wind_ned = (5, 0, 0): the vehicle accelerates north with d·5/m, at every heading."""
     wind = Vec3(5.0, 0.0, 0.0)
     hovering, command = samara.hover(iris)
     level_ned = state_ned_frd_from_enu_flu(hovering)._replace(q_WB=quat_from_euler(0.0, 0.0, heading))
@@ -228,7 +228,7 @@ def test_check_2_air_moving_north_pushes_north(iris, heading):
 
 
 def test_check_3_ten_metres_down_is_ten_metres_lower(iris):
-    """alt_msl_m = origin.alt_msl_m − pos_ned[2], for a place and for the vehicle that is there."""
+    """alt_msl_m = origin.alt_msl_m − pos_ned[2], for a position and for a vehicle there."""
     assert alt_msl_m(Vec3(3.0, 4.0, 10.0), WorldOrigin(0.0, 0.0, 100.0)) == 90.0
     high, _ = samara.hover(iris, p_W=(0.0, 0.0, 25.0))
     assert alt_msl_m(state_ned_frd_from_enu_flu(high).p_W) == 488.0 + 25.0
@@ -251,7 +251,7 @@ def test_check_4_yaw_90_degrees_points_the_nose_east(iris):
 
 
 def test_the_ground_at_z_0_pushes_up_what_is_below_it(iris):
-    """Level, facing north: with its feet below the plane, z of NED > 0, the force is −z, up; above it there is none."""
+    """Level, facing north: with its feet below the plane, z of NED > 0, the force is −z, up; above it is 0."""
     resting, _ = samara.hover(iris)
     legs = -min(foot.z for foot in iris["contact"].points_B)
 
@@ -285,8 +285,8 @@ def test_the_relative_wind_is_the_motion_through_the_air_turned_round(q_bn, vel,
     """v_air = wind − vel = −v_rel, and R_bnᵀ turns it into the body"""
     relative = v_rel_ned(Vec3(*vel), Vec3(*wind))
     assert v_air_ned(Vec3(*vel), Vec3(*wind)) == -relative
-    ours = v_air_body(q_bn, Vec3(*vel), Vec3(*wind))
-    assert np.array(ours) == pytest.approx(rotation(q_bn).inv().apply(-np.array(relative)), abs=1e-14)
+    actual = v_air_body(q_bn, Vec3(*vel), Vec3(*wind))
+    assert np.array(actual) == pytest.approx(rotation(q_bn).inv().apply(-np.array(relative)), abs=1e-14)
 
 
 def test_a_descent_gives_positive_axial_inflow(iris):
@@ -294,7 +294,7 @@ def test_a_descent_gives_positive_axial_inflow(iris):
     level, still = Quat(1.0, 0.0, 0.0, 0.0), Vec3(0.0, 0.0, 0.0)
     for sinking in (3.0, -3.0):
         v_air = v_air_body(level, Vec3(0.0, 0.0, sinking), still)
-        assert [Vax(v_air, own.axis_b) for own in propulsors_of(iris)] == [sinking] * 4
+        assert [Vax(v_air, propulsor.axis_b) for propulsor in vehicle_propulsors(iris)] == [sinking] * 4
 
 
 @given(v_air=vectors, axis=vectors.filter(lambda v: np.linalg.norm(v) > 0.1))
@@ -307,7 +307,7 @@ def test_axial_inflow_is_minus_the_dot_product(v_air, axis):
 
 
 def test_positive_current_discharges_the_battery(iris):
-    """In hover the power V I that leaves the battery, V = 12.6 − R0 I, is what the motors take; the charge falls at −I/C.
+    """In hover the power V I of the battery, V = 12.6 − R0 I, is that of the motors; the charge falls at −I/C.
 
     Each motor needs I_m = I0 + (Q + bΩ)/K and U = R I_m + KΩ; at 12 V that is the document's 10.6 A of bus current.
     """
@@ -320,7 +320,7 @@ def test_positive_current_discharges_the_battery(iris):
     assert current > 0.0
     assert current * (12.6 - 0.02 * current) == pytest.approx(4 * power, rel=1e-12)
     assert bus_current_a(state, command, iris, Environment(battery_connected=0.0)) == 0.0
-    for environment in (Environment(), Environment(motor_power=(1.0, 1.0, 0.0, 0.5))):
+    for environment in (Environment(), Environment(motor_effectiveness=(1.0, 1.0, 0.0, 0.5))):
         rate = samara.derivative(state, command, iris, environment).effects[iris.index("battery")][0]
         current = bus_current_a(state, command, iris, environment)
         assert rate.charge == pytest.approx(-current / (5.0 * 3600.0), rel=1e-12)
@@ -337,40 +337,41 @@ def test_a_fast_rotor_charges_only_where_the_controller_lets_it():
 
 
 def test_the_plant_reports_what_its_parts_do(iris):
-    """Σ Iᵢ = I; T and Q are those of `propulsor_loads`; the relative wind in FRD is v_air_body of the motion told in NED."""
+    """Σ Iᵢ = I; T and Q are those of `propulsor_loads`; the relative wind in FRD is v_air_body of the motion in NED."""
     state, command = samara.hover(iris)
     tilted = state._replace(q_WB=Quat(0.8, 0.0, 0.6, 0.0), v_W=Vec3(1.0, -2.0, 0.5))
-    around = Environment(wind_W=Vec3(0.3, 4.0, -1.0), motor_power=(1.0, 0.5, 1.0, 0.0))
-    told = plant_outputs(tilted, command, iris, around)
-    assert sum(rotor.bus_current_a for rotor in told.rotors) == pytest.approx(told.bus_current_a, rel=1e-14)
-    assert told.rotors[3].bus_current_a == 0.0 < told.rotors[0].bus_current_a
-    assert told.bus_voltage_v == supply_voltage(tilted, command, iris, around)
-    assert ([own.T for own in told.rotors], [own.Q for own in told.rotors]) == tuple(
-        map(list, propulsor_loads(tilted, iris, around))
-    )
+    conditions = Environment(wind_W=Vec3(0.3, 4.0, -1.0), motor_effectiveness=(1.0, 0.5, 1.0, 0.0))
+    outputs = plant_outputs(tilted, command, iris, conditions)
+    assert sum(rotor.bus_current_a for rotor in outputs.rotors) == pytest.approx(outputs.bus_current_a, rel=1e-14)
+    assert outputs.rotors[3].bus_current_a == 0.0 < outputs.rotors[0].bus_current_a
+    assert outputs.bus_voltage_v == supply_voltage(tilted, command, iris, conditions)
+    assert (
+        [rotor_output.T for rotor_output in outputs.rotors],
+        [rotor_output.Q for rotor_output in outputs.rotors],
+    ) == tuple(map(list, propulsor_loads(tilted, iris, conditions)))
     q_bn = attitude_ned_frd_from_enu_flu(tilted.q_WB)
     expected = v_air_body(q_bn, Vec3(-2.0, 1.0, -0.5), Vec3(4.0, 0.3, 1.0))
-    assert told.air_vel_body == pytest.approx(expected, abs=1e-14)
+    assert outputs.air_vel_body == pytest.approx(expected, abs=1e-14)
 
 
 def test_the_bus_has_the_documents_wind_and_faults():
     """An east wind blows towards +x of ENU when it comes from the west: NED (0, 3, 0)"""
     assert Bus(0, (), wind_W=Vec3(3.0, 0.0, -1.0)).wind_ned == Vec3(0.0, 3.0, 1.0)
     assert Bus(0, ()).schema == BUS_SCHEMA_VERSION
-    assert FaultState(motor_power=(1.0, 0.0, 0.5, 0.0)).motor_disable_mask == motor_disable_mask(1, 3)
+    assert FaultState(motor_effectiveness=(1.0, 0.0, 0.5, 0.0)).motor_disable_mask == motor_disable_mask(1, 3)
     assert HomeLocation(1.0, 2.0, 3.0) == WorldOrigin(1.0, 2.0, 3.0)
 
 
 def test_a_fault_state_is_constructed_from_its_mask():
     """Document 003: bit i is physical propulsor i."""
     faults = FaultState(motor_disable_mask=0b0101, propulsors=4, battery_connected=False)
-    assert faults.motor_power == (0.0, 1.0, 0.0, 1.0) and not faults.battery_connected
+    assert faults.motor_effectiveness == (0.0, 1.0, 0.0, 1.0) and not faults.battery_connected
     assert faults.motor_disable_mask == 5 and faults.healthy == (False, True, False, True)
-    assert faults == Faults(motor_power=(0.0, 1.0, 0.0, 1.0), battery_connected=False)
+    assert faults == Faults(motor_effectiveness=(0.0, 1.0, 0.0, 1.0), battery_connected=False)
     assert faults._replace(battery_connected=True).battery_connected
     assert pickle.loads(pickle.dumps(faults)) == faults
-    assert FaultState(motor_disable_mask=0).motor_power == ()
-    assert FaultState(motor_disable_mask=2).motor_power == (1.0, 0.0)
+    assert FaultState(motor_disable_mask=0).motor_effectiveness == ()
+    assert FaultState(motor_disable_mask=2).motor_effectiveness == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +381,7 @@ def test_a_fault_state_is_constructed_from_its_mask():
         ({"motor_disable_mask": 1 << 12}, "motor_disable_mask = 4096: expected an integer"),
         ({"motor_disable_mask": 1.0}, "motor_disable_mask = 1.0: expected an integer"),
         ({"motor_disable_mask": 0b1000, "propulsors": 3}, "0b1000 of 3 propulsors: expected 4 to 12"),
-        ({"motor_disable_mask": 1, "motor_power": (1.0, 1.0)}, "were both given: expected one of them"),
+        ({"motor_disable_mask": 1, "motor_effectiveness": (1.0, 1.0)}, "were both given: expected one of them"),
         ({"propulsors": 3}, "propulsors = 3 without motor_disable_mask: expected both"),
     ],
 )
@@ -430,7 +431,7 @@ def test_a_command_out_of_range_is_refused_by_channel(motors, servos, complaint)
 
 
 def test_px4_marks_unused_channels_with_nan():
-    """NaN becomes 0, rounding up to 1e-6 is taken back, and what is further out is still an error."""
+    """NaN becomes 0, rounding errors up to 1e-6 are clipped, and larger excesses are errors."""
     command = px4_command((0.5, math.nan, 1.0 + 5e-7), (math.nan, -1.0 - 5e-7))
     assert command == ActuatorCommand((0.5, 0.0, 1.0), (0.0, -1.0))
     for bad in (1.0 + 2e-6, -2e-6, math.inf, -math.inf):
@@ -444,7 +445,7 @@ def test_sanitizing_takes_the_nearest_command():
 
 
 def test_the_first_order_actuator_of_the_document():
-    """τ .1, dt .05: 1 − e^{−.5} of the way."""
+    """τ .1, dt .05: 1 − e^{−.5} of the step."""
     assert lag_step(0.0, 1.0, 0.05, Lag(0.0, 1.0, 0.1, 0.1)) == pytest.approx(1.0 - math.exp(-0.5), rel=1e-15)
 
 
@@ -499,7 +500,7 @@ def test_a_mask_names_propulsors_that_exist():
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1), (1, 2, 3, 0)])
 def test_a_failure_stops_the_physical_propulsor_whatever_its_channel(iris, order):
-    """Propulsor 2 of the iris, front left, fails: it runs down, the front left goes down, whichever channel feeds it."""
+    """Propulsor 2 of the iris, front left, fails: it runs down, the front left goes down, for every channel that feeds it."""
     state, hover_command = samara.hover(iris)
     hover_speed = state.rotor_speed[0]
     motor_map = MotorMap(order)
@@ -520,17 +521,13 @@ def test_a_failure_stops_the_physical_propulsor_whatever_its_channel(iris, order
 
 @pytest.mark.parametrize("page", ["coming-from.md", "conventions.md", "documents.md", "errata.md"])
 def test_every_samara_name_on_the_pages_exists(repository, page):
-    """`samara.physics.rotors.rotor.rotor_wrench` leads to something; a name that was renamed is noticed."""
+    """`samara.physics.rotors.rotor.rotor_wrench` resolves; a renamed name is detected."""
     text = (repository / "docs" / page).read_text(encoding="utf-8")
     names = set(re.findall(r"`(samara(?:\.\w+)+)", text))
     assert names
-    assert sorted(name for name in names if not leads_somewhere(name)) == []
+    assert sorted(name for name in names if not name_exists(name)) == []
 
 
 def test_a_name_that_leads_nowhere_is_noticed():
-    assert leads_somewhere("samara.physics.rotors.rotor.rotor_wrench") and leads_somewhere(
-        "samara.documents.conventions"
-    )
-    assert not leads_somewhere("samara.physics.rotors.rotor.rotor_wrenches") and not leads_somewhere(
-        "samara.convention"
-    )
+    assert name_exists("samara.physics.rotors.rotor.rotor_wrench") and name_exists("samara.documents.conventions")
+    assert not name_exists("samara.physics.rotors.rotor.rotor_wrenches") and not name_exists("samara.convention")

@@ -1,4 +1,4 @@
-"""What documents 000 and 002 list as extensions, on their own classes: each is the vehicle's own effect, and nothing else."""
+"""Extensions listed in documents 000 and 002, on their classes: each is the vehicle's effect, and nothing else."""
 
 import math
 
@@ -22,13 +22,13 @@ ALL = {
     "battery": PACK,
     "ground_effect": True,
     "rotor_drag": {"coefficient": 1e-7},
-    "drag": {"axes": "body", "linear": [0.01, 0.01, 0.01], "quadratic": [0.02, 0.02, 0.02]},
+    "drag": {"frame": "body", "linear": [0.01, 0.01, 0.01], "quadratic": [0.02, 0.02, 0.02]},
 }
 WIND = Vec3(1.5, -0.7, 0.2)
 
 
 def test_an_effect_that_needs_a_simulation_is_refused_with_its_reason():
-    """Downwash comes from other drones, and propwash's gusts are drawn by a simulation: alone they would do nothing."""
+    """Downwash comes from other drones, and propwash's gusts from a simulation: on a single vehicle they would do nothing."""
     with pytest.raises(ValueError, match=r"'downwash' is the air that other drones blow down.*samara\.fly"):
         DroneEngine(effects=["downwash"])
     assert not DroneEngine(effects={"downwash": False}).vehicle.has("downwash")
@@ -52,7 +52,7 @@ BLADES = {"rotor_air": True, "flapping": {"blade_inertia": 1e-8}}  # takes secon
     ids=["battery", "all", "blades"],
 )
 def test_the_engine_flies_the_vehicle_with_those_effects_switched_on(effects):
-    """RK4 in Python, 1 ms at a time, on the vehicle that `switch_on` makes; wind included."""
+    """RK4 in Python, 1 ms at a time, on the vehicle of `switch_on`; wind included."""
     engine = DroneEngine(effects=effects, wind_W=WIND)
     vehicle = with_effects(engine_vehicle(CrazyflieParams()), effects)
     assert engine.vehicle == vehicle
@@ -85,8 +85,8 @@ def test_on_a_battery_full_throttle_slows_as_it_empties():
 
 
 def test_the_engine_stands_on_a_floor_when_it_has_one():
-    """At rest on its feet from the first step, held by them; without a floor it falls."""
-    standing, falling = (DroneEngine(CrazyflieParams(omegaMin=0.0), effects=own) for own in (["contact"], ()))
+    """At rest on its feet from the first step; without a floor it falls."""
+    standing, falling = (DroneEngine(CrazyflieParams(omegaMin=0.0), effects=effects) for effects in (["contact"], ()))
     start = standing.state.p_W
     for engine in (standing, falling):
         for _ in range(20):
@@ -96,7 +96,7 @@ def test_the_engine_stands_on_a_floor_when_it_has_one():
 
 
 def test_the_wind_may_change_between_steps_and_an_environment_has_its_own():
-    """Carried along by the drag: m v̇ = −D (v − w); an environment that is given replaces the engine's wind."""
+    """Carried along by the drag: m v̇ = −D (v − w); a given environment replaces the engine's wind."""
     engine = DroneEngine()
     engine.wind_W = (2.0, 0.0, 0.0)
     engine.step(0.005)
@@ -110,7 +110,7 @@ def test_the_wind_may_change_between_steps_and_an_environment_has_its_own():
 
 
 def test_the_rotor_speeds_have_the_documents_name():
-    """`engine.state.motorSpeeds` is `engine.get_state().motorSpeeds`, and the state is still Samara's own."""
+    """`engine.state.motorSpeeds` is `engine.get_state().motorSpeeds`, and the state is still Samara's."""
     engine = DroneEngine()
     engine.reset(motorSpeeds=(1.0, 2.0, 3.0, 4.0))
     assert (
@@ -122,11 +122,11 @@ def test_the_rotor_speeds_have_the_documents_name():
 
 
 def test_a_failed_motor_slows_down_in_the_engine_too():
-    """power 0: ω e^{−t/τ}, whatever it is told; the closed form of a step knows of it."""
+    """effectiveness 0: ω e^{−t/τ}, for every command; the closed form of a step includes it."""
     engine = DroneEngine()
     engine.reset(motorSpeeds=(1500.0,) * 4)
     engine.apply_motor_commands(0.6, 0.6, 0.6, 0.6)
-    engine.step(0.005, Environment(motor_power=(0.0, 1.0, 1.0, 0.5)))
+    engine.step(0.005, Environment(motor_effectiveness=(0.0, 1.0, 1.0, 0.5)))
     target, left = 1620.0, math.exp(-0.005 / 0.015)
     expected = [goal + (1500.0 - goal) * left for goal in (0.0, target, target, 0.5 * target)]
     assert engine.state.motorSpeeds == pytest.approx(expected, rel=1e-13)
@@ -146,15 +146,17 @@ MOTORS = {"motor_lag": 0.05, "rotor_radius": 0.12}
         ({"rotor_air": True, "flapping": {"blade_inertia": 1e-5}}, MOTORS),
         ({"slung_load": {"mass": 0.2, "length": 0.6}}, {}),
     ],
-    ids=lambda own: "-".join(own),
+    ids=lambda names: "-".join(names),
 )
 def test_dynamics_are_the_derivative_of_the_vehicle_with_its_effects(effects, options):
     """ẋ against `samara.derivative` at a random state, one by one and as a batch, angles and quaternion, in a wind of t."""
     quad = RigidBodyQuadrotor(effects=effects, wind_W=lambda t: (t, 0.5, -0.1), **options)
     rng = np.random.default_rng(3)
     motors = 500.0 + 50.0 * rng.random(len(quad.vehicle.rotors))
-    own = quad.effect_states()
-    columns = [np.concatenate([0.1 * rng.normal(size=12) + [0, 0, 0.3, *[0] * 9], motors, own]) for _ in range(3)]
+    effect_states = quad.effect_states()
+    columns = [
+        np.concatenate([0.1 * rng.normal(size=12) + [0, 0, 0.3, *[0] * 9], motors, effect_states]) for _ in range(3)
+    ]
     u, t = [quad.hover_thrust() * 1.1, 0.01, -0.02, 0.003], 2.0
     around = Environment(wind_W=Vec3(2.0, 0.5, -0.1))
     allocation = least_squares_allocation(quad.vehicle)
@@ -163,12 +165,14 @@ def test_dynamics_are_the_derivative_of_the_vehicle_with_its_effects(effects, op
         assert state.effects == initial_effects(quad.vehicle)
         command = command_for_wrench(u[0], Vec3(*u[1:]), state, quad.vehicle, allocation)
         expected = derivative(state, command, quad.vehicle, around)
-        turned = quad.dynamics(t, quad.quaternion_state(x), u)
-        assert turned == pytest.approx(np.array(flatten(expected), dtype=float), rel=1e-9, abs=1e-9)
+        quaternion_rates = quad.dynamics(t, quad.quaternion_state(x), u)
+        assert quaternion_rates == pytest.approx(np.array(flatten(expected), dtype=float), rel=1e-9, abs=1e-9)
         angles = quad.dynamics(t, x, u)
-        assert np.delete(angles, [6, 7, 8]) == pytest.approx(np.delete(turned, [6, 7, 8, 9]), rel=1e-12, abs=1e-12)
-    together = quad.dynamics(t, np.array(columns).T, u)
-    assert pytest.approx(np.array([quad.dynamics(t, x, u) for x in columns]), rel=1e-10, abs=1e-10) == together.T
+        assert np.delete(angles, [6, 7, 8]) == pytest.approx(
+            np.delete(quaternion_rates, [6, 7, 8, 9]), rel=1e-12, abs=1e-12
+        )
+    batch_rates = quad.dynamics(t, np.array(columns).T, u)
+    assert pytest.approx(np.array([quad.dynamics(t, x, u) for x in columns]), rel=1e-10, abs=1e-10) == batch_rates.T
 
 
 def test_a_wind_of_time_carries_the_body_along():
@@ -208,7 +212,7 @@ def test_linear_momentum_is_m_v():
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("options", "sentence"),
     [
         ({"effects": ["ground_effect"]}, "effects = ground_effect: .* expected motor_lag and rotor_radius too"),
         ({"effects": ["ground_effect"], "motor_lag": 0.05}, "effects = ground_effect: .* expected rotor_radius too"),
@@ -222,6 +226,6 @@ def test_linear_momentum_is_m_v():
         ({"wind_W": (1.0, 2.0)}, r"wind_W has the shape \(2,\)"),
     ],
 )
-def test_an_extension_that_cannot_be_is_refused_in_one_sentence(given, sentence):
+def test_an_extension_that_cannot_be_is_refused_in_one_sentence(options, sentence):
     with pytest.raises(ValueError, match=sentence):
-        RigidBodyQuadrotor(**given)
+        RigidBodyQuadrotor(**options)

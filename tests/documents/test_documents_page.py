@@ -1,9 +1,9 @@
-"""The five documents, line by line: docs/documents.md counts right, names tests that exist, and leaves out no name they use."""
+"""docs/documents.md covers the five documents line by line: its counts, the tests it names, and every name they use."""
 
 import re
 
 import pytest
-from support.pages import NAMED, leads_somewhere, not_there, rows_of
+from support.pages import TEST_REFERENCE, missing_tests, name_exists, table_rows
 
 import samara
 from samara.control import ILQR
@@ -21,61 +21,63 @@ def page(repository) -> str:
 def sections(page: str) -> dict[str, list[list[str]]]:
     """The cells of every row, by document."""
     parts = re.split(r"^## Document (\d+)", page, flags=re.MULTILINE)[1:]
-    rows = {name: rows_of(text) for name, text in zip(parts[::2], parts[1::2], strict=True)}
-    return {name: [[cell.strip() for cell in row.strip("|").split(" | ")] for row in own] for name, own in rows.items()}
+    rows = {name: table_rows(text) for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    return {
+        name: [[cell.strip() for cell in row.strip("|").split(" | ")] for row in lines] for name, lines in rows.items()
+    }
 
 
 def verdict(row: list[str]) -> str:
-    """What the second cell says of the requirement."""
-    said = re.match(r"\*\*(Differs|Not yet)\*\*", row[1])
-    return said.group(1).lower() if said else "works"
+    """The verdict in the second cell of a requirement."""
+    match = re.match(r"\*\*(Differs|Not yet)\*\*", row[1])
+    return match.group(1).lower() if match else "works"
 
 
 def counts(rows: list[list[str]]) -> list[int]:
-    """All of them, those that work, that differ, and that are not here yet."""
+    """Counts of all rows, of those that work, that differ, and that are missing."""
     verdicts = [verdict(row) for row in rows]
-    return [len(rows), *(verdicts.count(each) for each in VERDICTS)]
+    return [len(rows), *(verdicts.count(name) for name in VERDICTS)]
 
 
 # The page ----------------------------------------------------------------------------------------------------------
 
 
 def test_every_test_the_page_names_exists(page):
-    assert len(NAMED.findall(page)) > 200
-    assert not_there(page) == []
+    assert len(TEST_REFERENCE.findall(page)) > 200
+    assert missing_tests(page) == []
 
 
 def test_the_counts_at_the_top_are_the_tables(page):
-    """Document by document, and all together, in the table and in the sentence above it."""
-    found = {name: counts(rows) for name, rows in sections(page).items()}
-    assert tuple(found) == DOCUMENTS
-    found["all"] = [sum(column) for column in zip(*found.values(), strict=True)]
+    """For each document, and for all, in the table and in the sentence above it."""
+    counted = {name: counts(rows) for name, rows in sections(page).items()}
+    assert tuple(counted) == DOCUMENTS
+    counted["all"] = [sum(column) for column in zip(*counted.values(), strict=True)]
     head = page.partition("\n## ")[0]
     printed = {
         name: [int(n) for n in numbers] for name, *numbers in re.findall(r"^\| (\w+)" + r" \| (\d+)" * 4, head, re.M)
     }
-    assert printed == found
+    assert printed == counted
     sentence = re.search(
         r"Of (\d+) requirements \*\*(\d+) work as written\*\*, \*\*(\d+) differ\*\*.*?\*\*(\d+) ", head, re.DOTALL
     )
-    assert [int(n) for n in sentence.groups()] == found["all"]
-    assert found["all"][0] >= 200
+    assert [int(n) for n in sentence.groups()] == counted["all"]
+    assert counted["all"][0] >= 200
 
 
 def test_every_row_has_a_test_and_what_differs_a_reason(page):
-    """A test by its full name; where it differs, a link to the page that says why; what is not here yet needs neither."""
+    """A test by its full name; for a difference, a link to the page with the reason; missing ones need neither."""
     for name, rows in sections(page).items():
         for row in rows:
             assert len(row) == 3, f"{name}: {row}"
-            assert NAMED.search(row[2]) or verdict(row) == "not yet", f"{name}: {row[0]} names no test"
+            assert TEST_REFERENCE.search(row[2]) or verdict(row) == "not yet", f"{name}: {row[0]} names no test"
             linked = re.search(r"\]\((errata|coming-from|conventions)\.md#", row[1])
             assert linked or verdict(row) != "differs", f"{name}: {row[0]} differs without a reason"
 
 
 def test_no_requirement_stands_twice(page):
     for name, rows in sections(page).items():
-        asked = [row[0] for row in rows]
-        assert sorted(asked) == sorted(set(asked)), name
+        requirements = [row[0] for row in rows]
+        assert sorted(requirements) == sorted(set(requirements)), name
 
 
 def test_every_name_the_documents_print_is_on_the_page(page, shared_folder):
@@ -87,7 +89,11 @@ def test_every_name_the_documents_print_is_on_the_page(page, shared_folder):
         spans = re.findall(r"`([A-Za-z_][\w./]*)(?:[(\[{][^`\n]*)?`", text, re.ASCII)
         used = {span.rpartition("/")[2] for span in spans} - {"CMkakeLists.txt"}  # its slip of the pen
         assert len(used) >= 5
-        assert [each for each in sorted(used) if each not in page and each.rpartition(".")[2] not in words] == [], name
+        assert [
+            name_used
+            for name_used in sorted(used)
+            if name_used not in page and name_used.rpartition(".")[2] not in words
+        ] == [], name
 
 
 @pytest.mark.parametrize(
@@ -104,13 +110,13 @@ def test_a_row_says_how_it_stands(row, expected):
 
 # The names ---------------------------------------------------------------------------------------------------------
 
-# What each document calls things, by where they are here.
+# The names of each document, by their location in Samara.
 NAMES = {
     "samara.documents.engine": "DroneEngine DronePhysicsEngine MotorModel CrazyflieParams EngineState",
     "samara.documents.engine.DroneEngine": "step applyMotorCommands getState",
     "samara.documents.engine.EngineState": "p_W v_W q_WB omega_B motorSpeeds",
     "samara.documents.engine.CrazyflieParams": "mass armLength thrustCoeff torqueCoeff omegaMax inertia gravity",
-    "samara.documents.engine.Inertia": "Jxx Jyy Jzz",
+    "samara.documents.engine.PrincipalInertia": "Jxx Jyy Jzz",
     "samara.control": "ILQR",
     "samara.documents.rigid_body": "RigidBodyQuadrotor",
     "samara.documents.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix"
@@ -138,11 +144,11 @@ NAMES = {
 
 @pytest.mark.parametrize("place", NAMES)
 def test_every_name_of_a_document_is_there(place):
-    assert [name for name in NAMES[place].split() if not leads_somewhere(f"{place}.{name}")] == []
+    assert [name for name in NAMES[place].split() if not name_exists(f"{place}.{name}")] == []
 
 
 def test_the_options_of_document_001_are_options_of_ilqr():
-    """Every name of the document is translated to the one option that the solver takes, with the document's value."""
+    """Every name of the document is translated to one option of the solver, with the document's value."""
     document = [  # the names the document writes
         *(
             "mpcHorizon",

@@ -1,7 +1,7 @@
 """`samara.documents.drone_physics` against 760 cases of an independent build of the library behind document 004.
 
-Every case is put as lists, as tuples, as arrays, as one batch, and through the exported C. Where that library is wrong
-(`out_correct`) we compare with what is right.
+Every case is passed as lists, as tuples, as arrays, as one batch, and through the exported C. If that library is wrong
+(`out_correct`), the comparison uses the correct value.
 """
 
 import ctypes
@@ -14,13 +14,13 @@ import warnings
 
 import numpy as np
 import pytest
-from support.c_compiler import COMPILERS_OWN, ELEMENTARY
+from support.c_compiler import COMPILER_SYMBOLS, ELEMENTARY_FUNCTIONS
 from support.command import call
-from support.repository import do_without
+from support.repository import skip_or_fail
 
 import samara.documents.drone_physics as dp
 from samara.core.quantity import Scalar
-from samara.documents.drone_physics.arguments import LIBRARY, GimbalLockWarning, arguments_of
+from samara.documents.drone_physics.arguments import LIBRARY, GimbalLockWarning, function_arguments
 from samara.documents.drone_physics.c_library import c_functions, write_library
 
 LOCKED = "euler_from_quaternion__gimbal_lock"
@@ -32,7 +32,7 @@ def groups(shared_folder):
     """The groups of cases by name."""
     path = shared_folder / "reference" / "drone_physics_cases.json"
     if not path.is_file():
-        do_without("drone_physics_cases.json is not in the folder `shared` beside the repository")
+        skip_or_fail("drone_physics_cases.json is not in the folder `shared` beside the repository")
     read = json.loads(path.read_text(encoding="utf-8"))["functions"]
     assert sum(len(group["cases"]) for group in read.values()) == 760
     return read
@@ -56,70 +56,70 @@ NAMES = (
 )
 
 
-def function_of(name):
+def library_function(name):
     return getattr(dp, name.split("__")[0])
 
 
-def agree(name, given, ours, expected):
-    """To 1e-14 of the largest component; at gimbal lock the angles are not unique, the rotation they stand for is."""
+def agree(name, inputs, actual, expected):
+    """To 1e-14 of the largest component; at gimbal lock the angles are not unique, but their rotation is."""
     if name == LOCKED:
-        stored = dp.quaternion_from_euler(ours)
-        assert abs(np.dot(stored, given["quaternion_wxyz"])) == pytest.approx(1.0, abs=1e-12)
+        stored = dp.quaternion_from_euler(actual)
+        assert abs(np.dot(stored, inputs["quaternion_wxyz"])) == pytest.approx(1.0, abs=1e-12)
         assert abs(np.dot(stored, dp.quaternion_from_euler(expected))) == pytest.approx(1.0, abs=1e-12)
-        assert abs(ours[0]) < 1e-6, "there φ is 0, as the library has it"
+        assert abs(actual[0]) < 1e-6, "there φ is 0, as the library has it"
         return
-    ours, expected = np.atleast_1d(np.array(ours, dtype=float)), np.atleast_1d(np.array(expected, dtype=float))
-    assert ours == pytest.approx(expected, rel=0.0, abs=1e-14 * np.abs(expected).max())
+    actual, expected = np.atleast_1d(np.array(actual, dtype=float)), np.atleast_1d(np.array(expected, dtype=float))
+    assert actual == pytest.approx(expected, rel=0.0, abs=1e-14 * np.abs(expected).max())
 
 
-def right(case):
+def correct_output(case):
     return case.get("out_correct", case["out"])
 
 
-def as_tuples(value):
-    return tuple(as_tuples(each) for each in value) if isinstance(value, list) else value
+def convert_to_tuples(value):
+    return tuple(convert_to_tuples(element) for element in value) if isinstance(value, list) else value
 
 
 def test_no_group_of_the_file_is_forgotten(groups):
     assert set(groups) == set(NAMES)
 
 
-@pytest.mark.parametrize("form", [list, as_tuples, np.array], ids=["lists", "tuples", "arrays"])
+@pytest.mark.parametrize("form", [list, convert_to_tuples, np.array], ids=["lists", "tuples", "arrays"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_case(groups, name, form):
-    """Two independent programs, one physics: given as lists, tuples or arrays."""
+    """Two independent programs, one physics: with lists, tuples or arrays."""
     for case in groups[name]["cases"]:
-        given = {key: form(value) if isinstance(value, list) else value for key, value in case["in"].items()}
-        agree(name, case["in"], function_of(name)(**given), right(case))
+        inputs = {key: form(value) if isinstance(value, list) else value for key, value in case["in"].items()}
+        agree(name, case["in"], library_function(name)(**inputs), correct_output(case))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_its_cases_one_by_one(groups, name):
-    """All cases of a group as one call, the batch first: each answer to the bit or two that NumPy's own sine differs by."""
+    """All cases of a group as one call, the batch first: equal to the last bits, in which NumPy's sine differs."""
     cases = groups[name]["cases"]
     rotors = {len(case["in"]["omega"]) for case in cases} if isinstance(cases[0]["in"].get("omega"), list) else {0}
     for n in rotors:
-        own = [case for case in cases if not n or len(case["in"]["omega"]) == n]
-        stacked = {key: np.array([case["in"][key] for case in own], dtype=float) for key in own[0]["in"]}
-        together = function_of(name)(**stacked)
-        columns = np.stack(together, axis=-1) if isinstance(together, tuple) else np.asarray(together)
-        assert columns.shape[0] == len(own)
-        for row, case in zip(columns, own, strict=True):
+        group = [case for case in cases if not n or len(case["in"]["omega"]) == n]
+        stacked = {key: np.array([case["in"][key] for case in group], dtype=float) for key in group[0]["in"]}
+        result = library_function(name)(**stacked)
+        columns = np.stack(result, axis=-1) if isinstance(result, tuple) else np.asarray(result)
+        assert columns.shape[0] == len(group)
+        for row, case in zip(columns, group, strict=True):
             if name == LOCKED:
-                agree(name, case["in"], dp.EulerType(*row), right(case))
+                agree(name, case["in"], dp.EulerType(*row), correct_output(case))
             else:
-                one_by_one = np.array(function_of(name)(**case["in"]), dtype=float)
+                one_by_one = np.array(library_function(name)(**case["in"]), dtype=float)
                 assert row == pytest.approx(one_by_one, rel=0.0, abs=1e-14 * np.abs(one_by_one).max())
 
 
 def test_the_library_is_wrong_where_the_errata_say_so(groups):
-    """Its quadratic drag lost a sign, its φ̈ a secant, its wall takes tangential speed: ours agrees with the library exactly
-    where the slip vanishes."""
+    """Its quadratic drag lost a sign, its φ̈ a secant, its wall changes tangential speed: Samara agrees with the library exactly
+    where the error vanishes."""
     for name in ("acceleration_in_ground_frame__drag2", "euler_acceleration_in_ground_frame"):
         wrong = 0
         for case in groups[name]["cases"]:
-            ours, library = np.array(function_of(name)(**case["in"])), np.array(case["out"])
-            differs = np.abs(ours - library) > 1e-6 * np.abs(library).max()
+            actual, library = np.array(library_function(name)(**case["in"])), np.array(case["out"])
+            differs = np.abs(actual - library) > 1e-6 * np.abs(library).max()
             if name.startswith("euler"):
                 assert not differs[1:].any()
             else:
@@ -132,10 +132,10 @@ def test_the_library_is_wrong_where_the_errata_say_so(groups):
 
 
 def compiler(name):
-    found = shutil.which(name)
-    if found is None:
-        do_without(f"there is no compiler `{name}`")
-    return found
+    path = shutil.which(name)
+    if path is None:
+        skip_or_fail(f"there is no compiler `{name}`")
+    return path
 
 
 def run(*command):
@@ -154,9 +154,9 @@ def sources(tmp_path_factory):
 @pytest.fixture(scope="module")
 def compiled(sources):
     """The library as strict C99, loaded."""
-    made = sources / "drone_physics_c.so"
-    run(compiler("cc"), "-std=c99", *STRICT, "-shared", "-fPIC", sources / "drone_physics_c.c", "-o", made, "-lm")
-    return ctypes.CDLL(str(made))
+    library = sources / "drone_physics_c.so"
+    run(compiler("cc"), "-std=c99", *STRICT, "-shared", "-fPIC", sources / "drone_physics_c.c", "-o", library, "-lm")
+    return ctypes.CDLL(str(library))
 
 
 def struct(fields):
@@ -166,23 +166,23 @@ def struct(fields):
 STRUCTS = {record: struct(record._fields) for record in (dp.VectorType, dp.EulerType, dp.QuaternionType)}
 
 
-def through_c(library, function, given):
-    """Calls dp_<name> as its prototype says: numbers by value, structs by address, n before the rotors' arrays."""
+def call_c(library, function, values):
+    """Call dp_<name> by its prototype: numbers by value, structs by address, n before the rotors' arrays."""
     per_rotor, arguments, counted = function.rotors.per_rotor if function.rotors else (), [], False
-    for own in function.arguments:
-        value = given[own.name]
-        kind = ctypes.c_double if own.record is Scalar else STRUCTS[own.record]
-        if own.name in per_rotor:
+    for argument in function.arguments:
+        value = values[argument.name]
+        kind = ctypes.c_double if argument.record is Scalar else STRUCTS[argument.record]
+        if argument.name in per_rotor:
             if not counted:
                 arguments.append(len(value))
                 counted = True
-            items = value if own.record is Scalar else [kind(*item) for item in value]
+            items = value if argument.record is Scalar else [kind(*item) for item in value]
             arguments.append((kind * len(value))(*items))
         else:
-            arguments.append(kind(value) if own.record is Scalar else ctypes.byref(kind(*value)))
+            arguments.append(kind(value) if argument.record is Scalar else ctypes.byref(kind(*value)))
     entry, result = getattr(library, f"dp_{function.name}"), function.result
     if result.record is Scalar:
-        entry.restype = ctypes.c_int if result.kind.name == "int" else ctypes.c_double
+        entry.restype = ctypes.c_int if result.c_type.name == "int" else ctypes.c_double
         return entry(*arguments)
     entry.restype = STRUCTS[result.record]
     out = entry(*arguments)
@@ -191,12 +191,12 @@ def through_c(library, function, given):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_case_through_c(groups, compiled, name):
-    """The C function of the group's name, or the version of it that takes all the group's arguments."""
+    """The C function of the group's name, or its version with all of the group's arguments."""
     keys = set(groups[name]["cases"][0]["in"])
-    own = [function for function in c_functions() if function.shared_name == name.split("__")[0]]
-    (function,) = [each for each in own if {argument.name for argument in each.arguments} == keys]
+    versions = [function for function in c_functions() if function.shared_name == name.split("__")[0]]
+    (function,) = [version for version in versions if {argument.name for argument in version.arguments} == keys]
     for case in groups[name]["cases"]:
-        agree(name, case["in"], through_c(compiled, function, case["in"]), right(case))
+        agree(name, case["in"], call_c(compiled, function, case["in"]), correct_output(case))
 
 
 FIRST_VERSIONS = (
@@ -207,67 +207,72 @@ FIRST_VERSIONS = (
 
 
 def test_c_names_are_the_groups_names(groups):
-    """The first version of a name is plain, the others carry the group's suffix; a default is left out of the plain name."""
+    """The first version of a name is plain, the others have the group's suffix; a default is omitted from the plain name."""
     names = {function.name for function in c_functions()}
     assert set(groups) - {LOCKED} - set(FIRST_VERSIONS) <= names
     assert {function.shared_name for function in c_functions()} <= names
     plain = next(function for function in c_functions() if function.name == "rotor_omega_acceleration")
-    assert [own.name for own in plain.arguments] == ["Kr", "Tr", "omega", "duty"]
+    assert [argument.name for argument in plain.arguments] == ["Kr", "Tr", "omega", "duty"]
     published = next(function for function in c_functions() if function.name == "acceleration_in_body_frame")
-    assert [own.name for own in published.arguments][3:] == ["thrust", "mass", "gravity", "drag1"]
+    assert [argument.name for argument in published.arguments][3:] == ["thrust", "mass", "gravity", "drag1"]
 
 
 C_HELLO = ["x=-200, y=100, z=300", "x=100, y=200, z=300"]
 CPP_HELLO = ["u = -200, v = 100, w = 300", "u2 = 100, v2 = 200, w2 = 300"]
 
 
-def said_in_c(source, sources, folder):
-    """What a C program with the library prints."""
-    made = folder / "hello"
-    run(compiler("cc"), "-std=c99", *STRICT, f"-I{sources}", source, sources / "drone_physics_c.c", "-o", made, "-lm")
-    return run(made).splitlines()
+def c_output(source, sources, folder):
+    """Return the output of a C program with the library."""
+    program = folder / "hello"
+    run(
+        compiler("cc"), "-std=c99", *STRICT, f"-I{sources}", source, sources / "drone_physics_c.c", "-o", program, "-lm"
+    )
+    return run(program).splitlines()
 
 
-def said_in_cpp(source, sources, folder):
-    """What a C++ program with the library prints."""
-    made, c_object = folder / "hello", folder / "drone_physics_c.o"
+def cpp_output(source, sources, folder):
+    """Return the output of a C++ program with the library."""
+    program, c_object = folder / "hello", folder / "drone_physics_c.o"
     run(compiler("cc"), "-std=c99", "-c", sources / "drone_physics_c.c", "-o", c_object)
-    run(compiler("c++"), "-std=c++17", *STRICT, f"-I{sources}", source, c_object, "-o", made, "-lm")
-    return run(made).splitlines()
+    run(compiler("c++"), "-std=c++17", *STRICT, f"-I{sources}", source, c_object, "-o", program, "-lm")
+    return run(program).splitlines()
 
 
 def test_the_hello_world_of_c(sources, tmp_path):
     """ψ = 90°: forward is east. Document 004 prints the inverse (errata)."""
-    assert said_in_c(sources / "cexamples.c", sources, tmp_path) == C_HELLO
+    assert c_output(sources / "cexamples.c", sources, tmp_path) == C_HELLO
 
 
 def test_the_hello_world_of_cpp(sources, tmp_path):
-    assert said_in_cpp(sources / "examples.cpp", sources, tmp_path) == CPP_HELLO
+    assert cpp_output(sources / "examples.cpp", sources, tmp_path) == CPP_HELLO
 
 
 def test_the_library_comes_with_a_readme(sources, tmp_path):
-    """Its programs compile and print what they say, and every file it names is there."""
+    """Its programs compile and print the documented output, and every file it names exists."""
     readme = (sources / "README.md").read_text(encoding="utf-8")
-    for fence, name, said, expected in (("c", "a.c", said_in_c, C_HELLO), ("cpp", "a.cpp", said_in_cpp, CPP_HELLO)):
+    for fence, name, run_program, expected in (
+        ("c", "a.c", c_output, C_HELLO),
+        ("cpp", "a.cpp", cpp_output, CPP_HELLO),
+    ):
         (program,) = re.findall(rf"^```{fence}\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
         (tmp_path / name).write_text(program, encoding="utf-8")
-        assert said(tmp_path / name, sources, tmp_path) == expected
+        assert run_program(tmp_path / name, sources, tmp_path) == expected
     named = re.findall(r"`([\w.]+\.(?:c|h|hpp|cpp|txt))`", readme)
     assert len(set(named)) == 8 and all((sources / name).is_file() for name in named)
 
 
 @pytest.mark.parametrize(
-    ("fence", "name", "said", "expected"),
-    [("C", "hello.c", said_in_c, C_HELLO), ("cpp", "hello.cpp", said_in_cpp, CPP_HELLO)],
+    ("fence", "name", "program_output", "expected"),
+    [("C", "hello.c", c_output, C_HELLO), ("cpp", "hello.cpp", cpp_output, CPP_HELLO)],
 )
 def test_the_documents_own_hello_world_compiles_as_it_is_printed(
-    shared_folder, sources, tmp_path, fence, name, said, expected
+    shared_folder, sources, tmp_path, fence, name, program_output, expected
 ):
     """Letter by letter from document 004; only the numbers in its comments are those of the inverse (errata)."""
     (document,) = (shared_folder / "seeds").glob("004_*.txt")
     (printed,) = re.findall(rf"^```{fence}\n(.*?)^```$", document.read_text(encoding="utf-8"), re.M | re.S)
     (tmp_path / name).write_text(printed, encoding="utf-8")
-    assert said(tmp_path / name, sources, tmp_path) == expected
+    assert program_output(tmp_path / name, sources, tmp_path) == expected
 
 
 def test_angles_may_be_a_vector_in_the_two_transforms_and_nothing_else_may(sources, tmp_path):
@@ -284,11 +289,11 @@ def test_angles_may_be_a_vector_in_the_two_transforms_and_nothing_else_may(sourc
     }}"""
     source = tmp_path / "angles.cpp"
     source.write_text(program.format("turned"), encoding="utf-8")
-    assert said_in_cpp(source, sources, tmp_path) == ["1 2 3 0.1"]
+    assert cpp_output(source, sources, tmp_path) == ["1 2 3 0.1"]
     for other in ("QuaternionType{1, 0, 0, 0}", "0.5"):
         source.write_text(program.format(other), encoding="utf-8")
         with pytest.raises(AssertionError, match="no matching function"):
-            said_in_cpp(source, sources, tmp_path)
+            cpp_output(source, sources, tmp_path)
 
 
 CPP_LAWS = """#include <cstdio>
@@ -329,7 +334,7 @@ int main() {
 def test_cpp_types_need_no_using_directive(sources, tmp_path):
     """Operators, norms and `<<` are found by argument-dependent lookup; the expected values are computed by hand."""
     (tmp_path / "laws.cpp").write_text(CPP_LAWS, encoding="utf-8")
-    assert said_in_cpp(tmp_path / "laws.cpp", sources, tmp_path) == [
+    assert cpp_output(tmp_path / "laws.cpp", sources, tmp_path) == [
         "(2, 3, 4) (-0, -0.75, -1.5) (-3, 6, -3) 32",
         "14 7",
         "(10.5, 15, 19.5, 24) (-3, -6, -9, -12) 30 2",
@@ -344,7 +349,7 @@ def test_euler_angles_of_cpp_are_not_vectors(sources, tmp_path):
     program = '#include "drone_physics.hpp"\nint main() { hako::drone_physics::EulerType a{}, b{}; a + b; }'
     (tmp_path / "angles.cpp").write_text(program, encoding="utf-8")
     with pytest.raises(AssertionError, match=r"no match for .operator\+|invalid operands"):
-        said_in_cpp(tmp_path / "angles.cpp", sources, tmp_path)
+        cpp_output(tmp_path / "angles.cpp", sources, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -352,21 +357,21 @@ def test_euler_angles_of_cpp_are_not_vectors(sources, tmp_path):
     [((0, 0, 0, 1), (0, 0, math.pi)), ((0, 1, 0, 0), (math.pi, 0, 0)), ((0, 0, 1, 0), (math.pi, 0, math.pi))],
 )
 def test_half_a_turn_is_plus_pi(quaternion, angles):
-    """atan2(0, −1) = +π, as the library behind the document has it; −q is the same attitude."""
+    """atan2(0, −1) = +π, as in the document's library; −q is the same attitude."""
     assert dp.euler_from_quaternion(quaternion) == pytest.approx(angles, abs=1e-15)
     batch = dp.euler_from_quaternion(np.array([quaternion, [-x for x in quaternion]], dtype=float))
     assert np.abs(np.stack(batch, axis=-1) - angles).max() < 1e-15
 
 
 def test_the_library_keeps_nothing_and_needs_nothing(sources, tmp_path):
-    """Functions without state: the object has no data that could change, and asks for elementary functions only."""
-    nm, made = shutil.which("nm"), tmp_path / "drone_physics_c.o"
+    """Functions without state: the object has no mutable data, and needs elementary functions only."""
+    nm, object_file = shutil.which("nm"), tmp_path / "drone_physics_c.o"
     if nm is None:
-        do_without("there is no `nm` to list symbols with")
-    run(compiler("cc"), "-std=c99", "-c", sources / "drone_physics_c.c", "-o", made)
-    symbols = [line.split()[-2:] for line in run(nm, made).splitlines()]
+        skip_or_fail("there is no `nm` to list symbols with")
+    run(compiler("cc"), "-std=c99", "-c", sources / "drone_physics_c.c", "-o", object_file)
+    symbols = [line.split()[-2:] for line in run(nm, object_file).splitlines()]
     assert {kind for kind, _ in symbols} <= {"U", "T", "t", "R", "r"}
-    assert {name for kind, name in symbols if kind == "U"} <= ELEMENTARY | COMPILERS_OWN
+    assert {name for kind, name in symbols if kind == "U"} <= ELEMENTARY_FUNCTIONS | COMPILER_SYMBOLS
     assert {name for kind, name in symbols if kind == "T"} == {f"dp_{function.name}" for function in c_functions()}
 
 
@@ -374,7 +379,7 @@ def test_the_library_keeps_nothing_and_needs_nothing(sources, tmp_path):
 def test_the_cmake_targets_of_the_document(sources, tmp_path):
     """libdrone_physics.a and libdrone_physics_c.a, and utest, ctest, examples, cexamples; both self-tests pass."""
     if shutil.which("cmake") is None:
-        do_without("there is no `cmake`")
+        skip_or_fail("there is no `cmake`")
     for tool in ("cc", "c++", "make"):
         compiler(tool)
     run("cmake", "-S", sources, "-B", tmp_path)
@@ -389,9 +394,9 @@ def test_a_self_test_notices_a_wrong_library(sources, tmp_path):
     """With gravity upside down in the C, ctest counts it and fails."""
     wrong = (sources / "drone_physics_c.c").read_text(encoding="utf-8").replace("mass * gravity", "mass * -gravity")
     (tmp_path / "wrong.c").write_text(wrong, encoding="utf-8")
-    made = tmp_path / "ctest"
-    run(compiler("cc"), "-std=c99", f"-I{sources}", tmp_path / "wrong.c", sources / "ctest.c", "-o", made, "-lm")
-    done = subprocess.run([str(made)], capture_output=True, text=True)
+    program = tmp_path / "ctest"
+    run(compiler("cc"), "-std=c99", f"-I{sources}", tmp_path / "wrong.c", sources / "ctest.c", "-o", program, "-lm")
+    done = subprocess.run([str(program)], capture_output=True, text=True)
     assert done.returncode == 1
     assert "dp_acceleration_in_ground_frame.z" in done.stdout
 
@@ -442,7 +447,7 @@ def test_document_004_wind():
 
 
 def test_document_004_euler_equation():
-    """I (2,5,8), ω (1,2,3), τ (1,2,3): (−8.5, 4, −.375); no body has such moments, and the equation does not mind."""
+    """I (2,5,8), ω (1,2,3), τ (1,2,3): (−8.5, 4, −.375); no real body has such moments, but the equation holds."""
     alpha = dp.angular_acceleration_in_body_frame((1, 2, 3), (1, 2, 3), 2, 5, 8)
     assert alpha == pytest.approx((-8.5, 4.0, -0.375), rel=1e-15)
 
@@ -469,12 +474,12 @@ def test_document_004_ground_rows_need_psi_and_cos_phi():
         -8.0 * (c(phi) * s(theta) * s(psi) - s(phi) * c(psi)),
         -8.0 * (c(phi) * c(theta)) + 9.81,
     )
-    ours = dp.acceleration_in_ground_frame((0, 0, 0), (phi, theta, psi), 12.0, 1.5, 9.81, 0.0)
-    assert ours == pytest.approx(expected, rel=1e-14)
+    actual = dp.acceleration_in_ground_frame((0, 0, 0), (phi, theta, psi), 12.0, 1.5, 9.81, 0.0)
+    assert actual == pytest.approx(expected, rel=1e-14)
 
 
 def test_document_004_hover_of_its_defaults():
-    """m .71, Ct 8.3e-7, four rotors: T = mg at 1448.42 rad/s; the battery model holds it at duty .4766 of 14.8 V."""
+    """m .71, Ct 8.3e-7, four rotors: T = mg at 1448.42 rad/s; the battery model needs a duty of .4766 at 14.8 V."""
     omega = math.sqrt(0.71 * 9.81 / (4 * 8.3e-7))
     assert omega == pytest.approx(1448.42, abs=5e-3)
     assert dp.body_thrust(Ct=8.3e-7, omega=[omega] * 4) == pytest.approx(0.71 * 9.81, rel=1e-14)
@@ -493,7 +498,7 @@ def test_the_inertia_turns_with_the_body_in_the_ground_frame():
 
 
 def test_document_004_current_flows_back():
-    """i = (Vbat d − K ω)/R: 0 where the back-EMF is the applied voltage, beyond it the rotor charges the battery."""
+    """i = (Vbat d − K ω)/R: 0 if the back-EMF equals the applied voltage; above, the rotor charges the battery."""
     motor = {"Vbat": 14.8, "R": 0.12, "K": 3.28e-3, "duty": 0.5}
     balanced = 14.8 * 0.5 / 3.28e-3
     assert dp.rotor_current(**motor, omega=0.0) == pytest.approx(14.8 * 0.5 / 0.12, rel=1e-15)
@@ -504,11 +509,11 @@ def test_document_004_current_flows_back():
 def test_document_004_small_angles_leave_the_rates_alone():
     """η̇ = W ω with W = 1 + O(|η|): a tenth of the angle, a tenth of the difference."""
     omega = np.array([0.3, -0.5, 0.7])
-    apart = [
+    differences = [
         np.abs(dp.euler_rate_from_body_angular_velocity(omega, (a, -2.0 * a, 0.5)) - omega).max() for a in (1e-3, 1e-4)
     ]
-    assert apart[0] < 2.0e-3
-    assert apart[0] / apart[1] == pytest.approx(10.0, rel=1e-2)
+    assert differences[0] < 2.0e-3
+    assert differences[0] / differences[1] == pytest.approx(10.0, rel=1e-2)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -520,25 +525,25 @@ def test_euler_rates_warn_at_gimbal_lock(sign):
     ]
     for rate in rates:
         for euler in ((0.0, sign * math.pi / 2, 0.3), np.array([[0.0, 0.0, 0.0], [0.0, sign * math.pi / 2, 0.0]])):
-            with pytest.warns(GimbalLockWarning, match="near gimbal lock .*quaternion_velocity") as said:
+            with pytest.warns(GimbalLockWarning, match="near gimbal lock .*quaternion_velocity") as caught:
                 rate(euler)
-            assert said[0].filename == __file__
+            assert caught[0].filename == __file__
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             rate((0.0, sign * math.radians(89.9), 0.3))
 
 
-@pytest.mark.parametrize("own", [dp.EulerType, dp.EulerRateType, dp.EulerAccelerationType])
-def test_document_004_euler_angles_are_no_vectors(own):
+@pytest.mark.parametrize("euler_type", [dp.EulerType, dp.EulerRateType, dp.EulerAccelerationType])
+def test_document_004_euler_angles_are_no_vectors(euler_type):
     """They cannot be added or scaled; velocities can."""
-    angles = own(0.1, 0.2, 0.3)
+    angles = euler_type(0.1, 0.2, 0.3)
     for wrong in (lambda: angles + angles, lambda: 2.0 * angles, lambda: angles * 2):
-        with pytest.raises(TypeError, match="Euler angles are no vector"):
+        with pytest.raises(TypeError, match="Euler angles are not a vector"):
             wrong()
     assert dp.VelocityType(1.0, 2.0, 3.0) * 2.0 + dp.VelocityType(1.0, 0.0, 0.0) == (3.0, 4.0, 6.0)
 
 
-# What has no published case: laws instead ---------------------------------------------------------------------------
+# Laws, for functions without a published case -----------------------------------------------------------------------
 
 SELF = {"self_velocity": (3.0, -1.0, 0.5), "self_angular_velocity": (0.4, -2.0, 1.0), "self_euler": (0.3, -0.2, 0.9)}
 SELF |= {"self_contact": (0.2, 0.1, -0.05), "self_mass": 0.7, "self_inertia": (0.006, 0.0065, 0.0116)}
@@ -549,7 +554,7 @@ NORMAL = (1.0, 0.3, -0.2)
 
 
 def after_impulse_by_matrices(v, omega, euler, r, mass, inertia, impulse):
-    """Newton's and Euler's laws for a impulse, by matrices of their own: v and ω after it."""
+    """Newton's and Euler's laws for an impulse, by separate matrices: v and ω after it."""
     angles = np.array([dp.ground_vector_from_body(axis, euler) for axis in np.eye(3)]).T
     tensor = angles @ np.diag(inertia) @ angles.T
     return np.array(v) + impulse / mass, np.array(omega) + np.linalg.solve(tensor, np.cross(r, impulse)), tensor
@@ -557,12 +562,12 @@ def after_impulse_by_matrices(v, omega, euler, r, mass, inertia, impulse):
 
 @pytest.mark.parametrize("restitution", [0.0, 0.6, 1.0])
 def test_two_bodies_part_at_e_times_the_speed_they_met(restitution):
-    """v'_rel·n = −e v_rel·n; momentum is kept by opposite impulses, and with e = 1 so is the energy."""
+    """v'_rel·n = −e v_rel·n; opposite impulses conserve momentum and, with e = 1, energy."""
     impulse = np.array(dp.impulse_by_collision(**SELF, **TARGET, normal=NORMAL, restitution_coefficient=restitution))
     bodies = []
-    for own, sign in ((SELF, 1.0), (TARGET, -1.0)):
+    for body, sign in ((SELF, 1.0), (TARGET, -1.0)):
         v, omega, euler, r, mass, inertia = (
-            own[f"{'self' if own is SELF else 'target'}_{key}"]
+            body[f"{'self' if body is SELF else 'target'}_{key}"]
             for key in ("velocity", "angular_velocity", "euler", "contact", "mass", "inertia")
         )
         v_after, omega_after, tensor = after_impulse_by_matrices(v, omega, euler, r, mass, inertia, sign * impulse)
@@ -574,20 +579,20 @@ def test_two_bodies_part_at_e_times_the_speed_they_met(restitution):
         bodies.append(
             (v + np.cross(omega, r), v_after + np.cross(omega_after, r), before, energy(v_after, omega_after))
         )
-    (mine, mine_after, e1, e1_after), (theirs, theirs_after, e2, e2_after) = bodies
-    met, parted = np.dot(mine - theirs, NORMAL), np.dot(mine_after - theirs_after, NORMAL)
-    assert parted == pytest.approx(-restitution * met, abs=1e-13)
+    (v1, v1_after, e1, e1_after), (v2, v2_after, e2, e2_after) = bodies
+    approach, separation = np.dot(v1 - v2, NORMAL), np.dot(v1_after - v2_after, NORMAL)
+    assert separation == pytest.approx(-restitution * approach, abs=1e-13)
     assert np.linalg.norm(np.cross(impulse, NORMAL)) < 1e-14, "without friction the impulse is along the normal"
     lost = e1 + e2 - e1_after - e2_after
     assert lost == pytest.approx(0.0, abs=1e-13) if restitution == 1.0 else lost > 0.1
 
 
 def test_the_blow_does_not_know_which_way_the_normal_points():
-    there, back = (
+    impulse, reversed_impulse = (
         dp.impulse_by_collision(**SELF, **TARGET, normal=np.array(NORMAL) * sign, restitution_coefficient=0.4)
         for sign in (1.0, -3.0)
     )
-    assert there == pytest.approx(back, rel=1e-13)
+    assert impulse == pytest.approx(reversed_impulse, rel=1e-13)
 
 
 def test_a_wall_is_a_body_without_bound():
@@ -612,7 +617,7 @@ def test_document_004_wall():
 
 def test_the_boundary_mirrors_the_downwash():
     """At the ground level thrust doubles (F = T up), under a ceiling it pulls up, one radius away it is 2^−1.5 of that, and
-    beside a vertical wall the model pushes down, as the document has it."""
+    beside a vertical wall the model pushes down, as in the document."""
     numbers = {"euler": (0, 0, 0.7), "thrust": 8.0, "rotor_radius": 0.1}
     ground = {"boundary_point": (0, 0, 0), "boundary_normal": (0, 0, -1)}
     assert dp.boundary_disturbance(position=(3, 4, 0), **ground, **numbers) == pytest.approx((0, 0, -8.0), abs=1e-15)
@@ -679,17 +684,22 @@ def test_versions_are_told_apart_or_named():
 
 
 def test_equations_carry_the_numbers_of_the_document(shared_folder):
-    """Each number its tables give for a function is in what the function says of itself."""
+    """Each equation number in its tables for a function is in the function's docstring."""
     (path,) = (shared_folder / "seeds").glob("004_*.txt")
     rows = re.findall(r"^\|`(\w+)`\s*\|([^|]*)\|", path.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(rows) == 14
     numbers = {name: re.findall(r"\([12]\.\d+\)", cell) for name, cell in rows}
     assert sum(map(len, numbers.values())) == 19
-    assert [(name, n) for name, own in numbers.items() for n in own if n not in getattr(dp, name).__doc__] == []
+    assert [
+        (name, n)
+        for name, equation_numbers in numbers.items()
+        for n in equation_numbers
+        if n not in getattr(dp, name).__doc__
+    ] == []
 
 
 def test_every_public_function_has_an_equation():
     assert len(LIBRARY) > 30
     for name, function in LIBRARY.items():
         assert function.__doc__ and getattr(dp, name) is function, name
-    assert all(arguments_of(function.function) for function in c_functions())
+    assert all(function_arguments(function.function) for function in c_functions())

@@ -1,4 +1,4 @@
-"""Document 000's engine: what it promises, what it gets wrong, and what is flown instead.
+"""Document 000's engine: its promises, its errors, and the corrected flight.
 
 A docstring that begins with "Errata 000" proves that row of the errata; "Common bug" names one of the document's four. The
 document's own numbers are typed here once more, so that nothing is compared with itself.
@@ -13,7 +13,7 @@ import pytest
 from scipy import signal
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
-from support.worlds import rotation
+from support.traced_flights import rotation
 
 import samara
 from samara import Environment
@@ -24,15 +24,15 @@ from samara.documents.engine import (
     DroneEngine,
     DronePhysicsEngine,
     EngineState,
-    Inertia,
     MotorModel,
+    PrincipalInertia,
     body_to_world,
     engine_vehicle,
     euler_angles,
     to_ned,
     world_to_body,
 )
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.physics.rotors.rotor import RotorLoad, rotor_wrench
 from samara.physics.types import Reference
 
@@ -42,11 +42,11 @@ IDLE, FASTEST = 300.0, 2500.0
 JXX, JYY, JZZ = 1.4e-5, 1.4e-5, 2.17e-5
 HOVER = math.sqrt(MASS * GRAVITY / (4 * KF))
 STILL_AIR = CrazyflieParams(dragLinear=ZERO, dragAngular=ZERO)  # no drag, no damping
-STANDING = replace(STILL_AIR, omegaMin=0.0)  # and rotors that stand still at command 0
+STANDING = replace(STILL_AIR, omegaMin=0.0)  # and rotors that stop at command 0
 
 
-def letters(w0, w1, w2, w3):
-    """The document's torque equations, letter by letter."""
+def documented_torques(w0, w1, w2, w3):
+    """The document's torque equations, literally."""
     return np.array(
         [
             (ARM / math.sqrt(2)) * KF * ((w0**2 + w3**2) - (w1**2 + w2**2)),
@@ -57,8 +57,8 @@ def letters(w0, w1, w2, w3):
 
 
 def torque(vehicle, *speeds):
-    """What the rotors of a vehicle do to it at these speeds."""
-    state = at_rest(vehicle)._replace(rotor_speed=speeds)
+    """The torque of a vehicle's rotors at these speeds."""
+    state = state_at_rest(vehicle)._replace(rotor_speed=speeds)
     return np.array(samara.wrench_breakdown(state, (0.0,) * 4, vehicle)["rotors"].tau_B)
 
 
@@ -68,8 +68,8 @@ def fly(engine, seconds, dt=5e-3):
     return engine.get_state()
 
 
-def leaning(allocation, faster):
-    """A hovering engine after 40 ms in which some of its motors were told to turn a little faster."""
+def tilted_state(allocation, faster):
+    """A hovering engine after 40 ms in which some of its motors had a slightly higher command."""
     engine = DroneEngine(allocation=allocation)
     engine.reset(motorSpeeds=(HOVER,) * 4)
     u = (HOVER - IDLE) / (FASTEST - IDLE)
@@ -81,11 +81,11 @@ def leaning(allocation, faster):
 
 
 def test_the_parameters_are_the_documents():
-    """As printed there; idle, drag and damping as in the code behind it."""
+    """As printed there; idle, drag and damping as in the document's code."""
     assert CrazyflieParams() == CrazyflieParams(
         mass=MASS,
         armLength=ARM,
-        inertia=Inertia(Jxx=JXX, Jyy=JYY, Jzz=JZZ),
+        inertia=PrincipalInertia(Jxx=JXX, Jyy=JYY, Jzz=JZZ),
         thrustCoeff=KF,
         torqueCoeff=KM,
         omegaMin=IDLE,
@@ -100,14 +100,14 @@ def test_the_parameters_are_the_documents():
 
 
 def test_the_geometric_engine_is_the_shipped_vehicle():
-    """Number for number, but for the ground: the document's engine has no floor."""
+    """All parameters equal, except for the ground: the document's engine has no floor."""
     assert DroneEngine(allocation="geometric").vehicle == samara.vehicle("crazyflie_documented").without_effect(
         "contact"
     )
 
 
 def test_every_parameter_reaches_the_flight():
-    """Half as much again of any number is another flight: the reference flight uses all of them."""
+    """A 50 % change of any parameter changes the flight: the reference flight uses all of them."""
     start = {"omega_B": Vec3(1.0, 2.0, 3.0), "v_W": Vec3(1.0, 2.0, 3.0), "motorSpeeds": (900.0, 1000.0, 1200.0, 1500.0)}
     usual = CrazyflieParams()
 
@@ -170,7 +170,7 @@ def test_the_documented_torques_are_the_documents_letter_by_letter():
     """The three equations it calls critical, at any speeds; and T = kF Σω²."""
     vehicle = DroneEngine().vehicle
     for speeds in np.random.default_rng(0).uniform(0.0, 2500.0, (50, 4)):
-        assert torque(vehicle, *speeds) == pytest.approx(letters(*speeds), rel=1e-13, abs=1e-17)
+        assert torque(vehicle, *speeds) == pytest.approx(documented_torques(*speeds), rel=1e-13, abs=1e-17)
         engine = DroneEngine()
         engine.reset(motorSpeeds=speeds)
         assert np.array(engine.motor_wrench().f_B) == pytest.approx([0.0, 0.0, KF * (speeds**2).sum()], rel=1e-14)
@@ -185,14 +185,14 @@ def test_the_geometric_torques_are_those_of_the_drawing():
         tau = np.zeros(3)
         for corner, speed in zip(places, speeds, strict=True):
             tau += np.cross(places[corner], (0.0, 0.0, KF * speed**2))
-            tau += (0.0, 0.0, KM * speed**2 if clockwise[corner] else -KM * speed**2)  # against the blades' turning
+            tau += (0.0, 0.0, KM * speed**2 if clockwise[corner] else -KM * speed**2)  # against the blades' rotation
         assert torque(vehicle, *speeds) == pytest.approx(tau, rel=1e-13, abs=1e-17)
-        assert tau == pytest.approx(letters(*speeds) * (1, -1, -1), rel=1e-13, abs=1e-17)
+        assert tau == pytest.approx(documented_torques(*speeds) * (1, -1, -1), rel=1e-13, abs=1e-17)
 
 
 @pytest.mark.parametrize(("allocation", "signs"), [("documented", (1, 1, -1)), ("geometric", (1, -1, 1))])
 def test_the_torque_sign_tests_in_numbers(allocation, signs):
-    """The document's torque sign test, u = (.6, .5, .5, .5) held until the speeds are 1620 and 1400 rad/s."""
+    """The document's torque sign test, u = (.6, .5, .5, .5) until the speeds are 1620 and 1400 rad/s."""
     engine = DroneEngine(allocation=allocation)
     engine.apply_motor_commands(0.6, 0.5, 0.5, 0.5)
     state = fly(engine, 40 * TAU)
@@ -202,7 +202,7 @@ def test_the_torque_sign_tests_in_numbers(allocation, signs):
 
 
 def test_the_documents_three_torque_signs():
-    """As it asks, before the motors have settled too: motor 0 up gives τ_x > 0 and τ_z < 0; motors 0, 1 up give τ_y > 0."""
+    """As it requires, also before the motors have settled: motor 0 up gives τ_x > 0, τ_z < 0; motors 0, 1 up give τ_y > 0."""
     engine = DroneEngine()
     engine.reset(motorSpeeds=(1400.0,) * 4)
     engine.applyMotorCommands(0.6, 0.5, 0.5, 0.5)
@@ -218,7 +218,7 @@ def test_the_documents_three_torque_signs():
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
 def test_positive_roll_torque_puts_the_right_side_down(allocation):
     """Errata 000, roll direction: τ_x > 0 "roll left" is roll right. More thrust on the left, and the right tip sinks."""
-    state = leaning(allocation, faster=(0, 3))
+    state = tilted_state(allocation, faster=(0, 3))
     right_tip = body_to_world(Vec3(0.0, -1.0, 0.0), state.q_WB)
     assert right_tip.z < -1e-3
     assert euler_angles(state.q_WB).roll > 1e-3
@@ -228,7 +228,7 @@ def test_positive_roll_torque_puts_the_right_side_down(allocation):
 @pytest.mark.parametrize(("allocation", "nose"), [("documented", -1), ("geometric", 1)])
 def test_more_front_thrust_lifts_the_nose_only_by_geometry(allocation, nose):
     """Errata 000, pitch torque: +τ_y is nose down, so the document's engine dives when its front motors push harder."""
-    state = leaning(allocation, faster=(0, 1))
+    state = tilted_state(allocation, faster=(0, 1))
     assert nose * body_to_world(Vec3(1.0, 0.0, 0.0), state.q_WB).z > 1e-3
     assert nose * state.v_W.x < 0  # thrust leans with the nose
 
@@ -236,7 +236,7 @@ def test_more_front_thrust_lifts_the_nose_only_by_geometry(allocation, nose):
 @pytest.mark.parametrize(("allocation", "turn"), [("documented", -1), ("geometric", 1)])
 def test_faster_clockwise_rotors_turn_the_body_counter_clockwise_only_by_geometry(allocation, turn):
     """Errata 000, yaw torque: the reaction opposes the spin; the document's engine turns with its clockwise rotors 0 and 2."""
-    state = leaning(allocation, faster=(0, 2))
+    state = tilted_state(allocation, faster=(0, 2))
     assert turn * state.omega_B.z > 1e-3
     assert turn * euler_angles(state.q_WB).yaw > 1e-5
 
@@ -294,7 +294,7 @@ def test_with_air_and_idle_it_falls_slower():
     assert fallen == pytest.approx((thrust - GRAVITY) / k * (1 - math.exp(-k * 0.1)), rel=1e-10)
     assert fallen == pytest.approx(-0.6746, abs=5e-5)
 
-    state = at_rest(engine.vehicle)._replace(rotor_speed=(IDLE,) * 4)
+    state = state_at_rest(engine.vehicle)._replace(rotor_speed=(IDLE,) * 4)
     for _ in range(100):
         state = samara.step(state, (0.0,) * 4, engine.vehicle, 1e-3, method="euler")
     assert state.v_W.z == pytest.approx((thrust - GRAVITY) / k * (1 - (1 - k * 1e-3) ** 100), rel=1e-12)
@@ -327,13 +327,13 @@ def test_the_motor_lag_is_exact_for_any_step(dt):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if dt > 5e-3 else "error")
         engine.step(dt)
-    target = np.array([IDLE + each * (FASTEST - IDLE) for each in u])
+    target = np.array([IDLE + command * (FASTEST - IDLE) for command in u])
     exact = target + (np.array(before) - target) * math.exp(-dt / TAU)
     assert np.array(engine.get_state().motorSpeeds) == pytest.approx(exact, rel=1e-15, abs=1e-12)
 
 
 def test_uneven_steps_add_up():
-    """However 50 ms are cut into steps, rotors and body end in one place: the lag to 1e-12, the body to RK4's error."""
+    """For every division of 50 ms into steps, rotors and body end at one state: the lag to 1e-12, the body to RK4's error."""
     ends = []
     for cut in ([5e-3] * 10, [1e-3] * 50, [0.3e-3, 4.1e-3, 2.6e-3, 3e-3] * 5):
         engine = DroneEngine()
@@ -358,7 +358,7 @@ def test_a_motor_is_its_transfer_function():
     assert (abs(corner), math.degrees(np.angle(corner))) == (pytest.approx(math.sqrt(0.5)), pytest.approx(-45.0))
     w = np.array([1.0, 30.0, 500.0])
     _, by_scipy = signal.freqresp(signal.TransferFunction(*motor.polynomials), w)
-    assert [motor.transfer_function(1j * each) for each in w] == pytest.approx(list(by_scipy), rel=1e-12)
+    assert [motor.transfer_function(1j * frequency) for frequency in w] == pytest.approx(list(by_scipy), rel=1e-12)
 
 
 def test_a_motor_takes_one_long_step_as_many_short_ones():
@@ -372,7 +372,7 @@ def test_a_motor_takes_one_long_step_as_many_short_ones():
 
 
 def test_spin_decays_as_in_the_code_behind_the_document():
-    """ω(t) = ω₀ e^{−kt} with k = 1, 1, 2 1/s: about one axis at a time, nothing else acts on it."""
+    """ω(t) = ω₀ e^{−kt} with k = 1, 1, 2 1/s: about one axis at a time, without other torques."""
     for axis, rate in enumerate((1.0, 1.0, 2.0)):
         engine = DroneEngine(CrazyflieParams(omegaMin=0.0))
         engine.reset(omega_B=Vec3(*(4.0 if i == axis else 0.0 for i in range(3))))
@@ -384,9 +384,9 @@ def test_a_top_precesses():
     """Coriolis: for J_x = J_y the rates turn at λ = (J_z − J_x)/J_x · ω_z, and ω_z stays."""
     engine = DroneEngine(STANDING)
     engine.reset(omega_B=Vec3(3.0, 0.0, 10.0))
-    turned = fly(engine, 0.5).omega_B
+    rates = fly(engine, 0.5).omega_B
     angle = (JZZ - JXX) / JXX * 10.0 * 0.5
-    assert np.array(turned) == pytest.approx([3.0 * math.cos(angle), 3.0 * math.sin(angle), 10.0], rel=1e-9)
+    assert np.array(rates) == pytest.approx([3.0 * math.cos(angle), 3.0 * math.sin(angle), 10.0], rel=1e-9)
 
 
 def test_a_wind_carries_it_away():
@@ -399,7 +399,7 @@ def test_a_wind_carries_it_away():
     assert engine.get_state().v_W.x == pytest.approx(2.0 * (1 - math.exp(-0.1 / MASS * 0.5)), rel=1e-9)
 
 
-# The whole, by another road ----------------------------------------------------------------------------------------
+# Complete flights, independently -----------------------------------------------------------------------------------
 
 
 def rate_by_matrices(_, x, targets, signs):
@@ -409,7 +409,9 @@ def rate_by_matrices(_, x, targets, signs):
     wx, wy, wz = omega
     thrust = R @ (0.0, 0.0, KF * (speeds**2).sum())
     v_dot = thrust / MASS - np.array([0.1, 0.1, 0.2]) * v / MASS - (0.0, 0.0, GRAVITY)
-    omega_dot = (letters(*speeds) * signs - np.cross(omega, J * omega)) / J - np.array([1.0, 1.0, 2.0]) * omega
+    omega_dot = (documented_torques(*speeds) * signs - np.cross(omega, J * omega)) / J - np.array(
+        [1.0, 1.0, 2.0]
+    ) * omega
     R_dot = R @ np.array([[0.0, -wz, wy], [wz, 0.0, -wx], [-wy, wx, 0.0]])
     return np.concatenate([v, v_dot, R_dot.ravel(), omega_dot, (targets - speeds) / TAU])
 
@@ -438,22 +440,22 @@ def test_a_tumbling_flight_is_that_of_an_independent_engine(allocation, signs):
 
 
 def test_controllers_must_match_the_allocation():
-    """The document's third rule for controllers: Lee's, made for either vehicle, arrives; made for the other, it is lost."""
+    """The document's third rule for controllers: Lee's, built for either vehicle, arrives; built for the other, it is lost."""
     for flown, made_for in [(a, b) for a in ALLOCATIONS for b in ALLOCATIONS]:
         engine = DroneEngine(allocation=flown)
         engine.reset(motorSpeeds=(HOVER,) * 4)
         vehicle = DroneEngine(allocation=made_for).vehicle
-        control, there = geometric(vehicle), Reference(Vec3(0.3, -0.2, 0.4), yaw=0.5)
+        control, target = geometric(vehicle), Reference(Vec3(0.3, -0.2, 0.4), yaw=0.5)
         for _ in range(800):
-            command, _ = control(engine.state, there, vehicle, ())
+            command, _ = control(engine.state, target, vehicle, ())
             engine.apply_motor_commands(*command)
             engine.step(5e-3)
-        missed = math.dist(engine.get_state().p_W, there.p_W)
+        missed = math.dist(engine.get_state().p_W, target.p_W)
         assert missed < 0.02 if flown == made_for else missed > 1.0
 
 
 def test_full_throttle_is_the_thrust_limit():
-    """0 ≤ T_i ≤ kF ω_max² per motor; a command beyond 1 gives no more, one below 0 no less than idle."""
+    """0 ≤ T_i ≤ kF ω_max² per motor; a command above 1 gives no more, one below 0 no less than idle."""
     engine = DroneEngine()
     engine.apply_motor_commands(1.0, 7.5, -3.0, math.inf)
     assert engine.command == (1.0, 1.0, 0.0, 1.0)
@@ -465,7 +467,7 @@ def test_full_throttle_is_the_thrust_limit():
 
 
 def falls(vehicle):
-    return samara.step(at_rest(vehicle), (0.0,) * 4, vehicle, 1e-3).v_W.z < 0
+    return samara.step(state_at_rest(vehicle), (0.0,) * 4, vehicle, 1e-3).v_W.z < 0
 
 
 def yaws_clockwise_with_motor_0(vehicle):
@@ -476,26 +478,26 @@ def has_the_right_lever_arm(vehicle):
     return torque(vehicle, 1620.0, 1400.0, 1400.0, 1400.0)[0] == pytest.approx(6.2239e-4, rel=1e-5)
 
 
-def with_rotors(vehicle, change):
+def change_rotors(vehicle, change):
     return replace(vehicle, rotors=tuple(change(rotor) for rotor in vehicle.rotors))
 
 
 BUGS = {
-    "#1, gravity upwards": (falls, lambda own: own.replace({"gravity.acceleration": -GRAVITY})),
+    "#1, gravity upwards": (falls, lambda vehicle: vehicle.replace({"gravity.acceleration": -GRAVITY})),
     "#2, spins turned round in the yaw torque": (
         yaws_clockwise_with_motor_0,
-        lambda own: with_rotors(own, lambda rotor: rotor._replace(spin=-rotor.spin)),
+        lambda vehicle: change_rotors(vehicle, lambda rotor: rotor._replace(spin=-rotor.spin)),
     ),
     "#3, L instead of L/√2": (
         has_the_right_lever_arm,
-        lambda own: with_rotors(own, lambda rotor: rotor._replace(r_B=rotor.r_B * math.sqrt(2.0))),
+        lambda vehicle: change_rotors(vehicle, lambda rotor: rotor._replace(r_B=rotor.r_B * math.sqrt(2.0))),
     ),
 }
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_each_of_the_documents_bugs_would_be_caught(bug):
-    """Common bugs #1 to #3: a law the engine keeps, and which the vehicle with that bug planted breaks."""
+    """Common bugs #1 to #3: a law that the engine obeys, and that the vehicle with that bug breaks."""
     law, plant = BUGS[bug]
     vehicle = DroneEngine().vehicle
     assert law(vehicle)
@@ -512,10 +514,10 @@ def test_ned_is_reached_by_a_rotation():
     def z_negated(v):
         return np.array([v[0], v[1], -v[2]])
 
-    for way, determinant in ((mapped, 1.0), (z_negated, -1.0)):
-        assert np.linalg.det([way(axis) for axis in np.eye(3)]) == pytest.approx(determinant)
+    for mapping, determinant in ((mapped, 1.0), (z_negated, -1.0)):
+        assert np.linalg.det([mapping(axis) for axis in np.eye(3)]) == pytest.approx(determinant)
         a, b = random
-        assert np.cross(way(a), way(b)) == pytest.approx(determinant * way(np.cross(a, b)), rel=1e-12)
+        assert np.cross(mapping(a), mapping(b)) == pytest.approx(determinant * mapping(np.cross(a, b)), rel=1e-12)
     assert tuple(mapped((1.0, 2.0, 3.0))) == (2.0, 1.0, -3.0)
 
 
@@ -529,15 +531,15 @@ def test_facing_east_is_yaw_90_degrees_in_ned():
 
 
 def test_a_flight_is_the_same_flight_in_ned():
-    """Errata 000, ENU to NED: a point of the body, mapped as a point, is where the mapped state puts it; twice is home."""
+    """Errata 000, ENU to NED: a mapped point of the body equals that of the mapped state; mapping twice is the identity."""
     engine = DroneEngine()
     engine.reset(Vec3(1.0, 2.0, 3.0), Vec3(0.1, 0.2, 0.3), quat_from_euler(0.2, 0.5, -1.0), Vec3(1.0, 2.0, 3.0))
     enu = fly(engine, 0.1)
     ned = to_ned(enu)
     point = Vec3(0.4, 0.5, 0.6)  # forward, left, up
     x, y, z = enu.p_W + body_to_world(point, enu.q_WB)
-    there = ned.p_W + body_to_world(Vec3(point.x, -point.y, -point.z), ned.q_WB)
-    assert np.array(there) == pytest.approx([y, x, -z], rel=1e-14)
+    mapped_point = ned.p_W + body_to_world(Vec3(point.x, -point.y, -point.z), ned.q_WB)
+    assert np.array(mapped_point) == pytest.approx([y, x, -z], rel=1e-14)
     assert np.array(ned.omega_B) == pytest.approx(np.array(enu.omega_B) * (1, -1, -1), rel=0)
     again = to_ned(ned)
     assert np.array(again.p_W) == pytest.approx(np.array(enu.p_W), rel=0)
@@ -557,7 +559,7 @@ def test_body_to_world_and_back():
 
 
 def test_euler_angles_are_zyx():
-    """Errata 000, Euler angles: Rz Ry Rx, as SciPy's 'ZYX'; three.js's 'XYZ' is Rx Ry Rz and other numbers."""
+    """Errata 000, Euler angles: Rz Ry Rx, as SciPy's 'ZYX'; three.js's 'XYZ' is Rx Ry Rz with other angles."""
     roll, pitch, yaw = 0.4, -0.3, 1.2
     R = Rotation.from_euler("ZYX", [yaw, pitch, roll])
     x, y, z, w = R.as_quat()
@@ -573,7 +575,7 @@ def test_it_says_which_allocation_it_is():
         "<DroneEngine crazyflie_documented_torques, allocation 'documented': torques as the document writes them>"
     )
     assert "'geometric': torques by r × F" in repr(DroneEngine(allocation="geometric"))
-    assert DroneEngine().vehicle.name == "crazyflie_documented_torques"  # what a recording names
+    assert DroneEngine().vehicle.name == "crazyflie_documented_torques"  # the name in recordings
 
 
 def test_the_documents_names_are_there():
@@ -587,13 +589,13 @@ def test_the_documents_names_are_there():
 
 
 def test_a_state_once_taken_does_not_change():
-    """It is a clone: neither later steps nor its holder can reach it; and the engine goes back to it."""
+    """It is a copy: neither later steps nor its holder change it; and the engine can return to it."""
     engine = DroneEngine()
     engine.apply_motor_commands(0.6, 0.5, 0.5, 0.5)
     taken = fly(engine, 0.05)
-    kept = repr(taken)
+    original = repr(taken)
     later = fly(engine, 0.05)
-    assert repr(taken) == kept
+    assert repr(taken) == original
     assert taken != later
     with pytest.raises(AttributeError):
         taken.p_W = ZERO
@@ -605,14 +607,14 @@ def test_a_state_once_taken_does_not_change():
 
 
 def test_a_quaternion_is_brought_to_length_one():
-    """q and 3q are one attitude; the state holds the unit one."""
+    """q and 3q are one attitude; the state contains the unit quaternion."""
     engine, q = DroneEngine(), quat_from_euler(0.3, 0.2, 0.1)
     engine.reset(q_WB=q * 3.0)
     assert np.array(engine.get_state().q_WB) == pytest.approx(np.array(q), rel=1e-15)
 
 
 def test_engines_do_not_share_a_state():
-    """Compiled code is shared between engines of one vehicle, nothing else."""
+    """Engines of one vehicle share compiled code, nothing else."""
     one, other = DroneEngine(), DroneEngine()
     one.step(0.005)
     assert other.get_state() == DroneEngine().get_state()
@@ -630,7 +632,7 @@ def test_steps_within_the_documents_limit_come_without_a_warning():
 
 @pytest.mark.parametrize("bad", [math.nan, None, "0.5", 1j])
 def test_a_command_that_is_no_number_is_refused(bad):
-    """And the commands held before stay."""
+    """The previous commands stay."""
     engine = DroneEngine()
     engine.apply_motor_commands(0.1, 0.2, 0.3, 0.4)
     with pytest.raises(ValueError, match=r"motor command u2 is .*; expected a number within \[0, 1\]"):
@@ -646,7 +648,7 @@ def test_a_step_that_is_no_time_is_refused(dt):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("state", "message"),
     [
         ({"p_W": Vec3(0.0, math.nan, 0.0)}, r"p_W y is nan; expected a finite number"),
         ({"v_W": (1.0, 2.0)}, r"v_W = \(1.0, 2.0\): expected 3 numbers"),
@@ -657,17 +659,17 @@ def test_a_step_that_is_no_time_is_refused(dt):
         ({"motorSpeeds": (1.0, 2.0, 3.0, math.nan)}, r"motorSpeeds = .* rad/s: expected 4 numbers"),
     ],
 )
-def test_a_state_that_cannot_be_is_refused(given, message):
-    """In one sentence, and the engine stays where it was."""
+def test_a_state_that_cannot_be_is_refused(state, message):
+    """In one sentence, and the engine is unchanged."""
     engine = DroneEngine()
     before = fly(engine, 0.01)
     with pytest.raises(ValueError, match=message):
-        engine.reset(**given)
+        engine.reset(**state)
     assert engine.get_state() == before
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("parameters", "message"),
     [
         ({"mass": 0.0}, r"CrazyflieParams.mass = 0.0 kg: expected a positive number"),
         ({"thrustCoeff": math.nan}, r"CrazyflieParams.thrustCoeff = nan N s\^2/rad\^2: expected a finite number"),
@@ -678,9 +680,9 @@ def test_a_state_that_cannot_be_is_refused(given, message):
         ),
     ],
 )
-def test_parameters_that_cannot_be_are_refused(given, message):
+def test_parameters_that_cannot_be_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
-        CrazyflieParams(**given)
+        CrazyflieParams(**parameters)
 
 
 def test_other_mistakes_are_refused():
@@ -691,7 +693,7 @@ def test_other_mistakes_are_refused():
     with pytest.raises(ValueError, match=r"expected 0 <= speed_min < speed_max"):
         DroneEngine(CrazyflieParams(omegaMin=3000.0))
     with pytest.raises(ValueError, match=r"expected principal moments that satisfy the triangle inequality"):
-        DroneEngine(CrazyflieParams(inertia=Inertia(1e-5, 1e-5, 3e-5)))
+        DroneEngine(CrazyflieParams(inertia=PrincipalInertia(1e-5, 1e-5, 3e-5)))
     with pytest.raises(ValueError, match=r"MotorModel.tau = 0.0 s: expected a positive number"):
         MotorModel(tau=0.0)
     with pytest.raises(ValueError, match=r"dt = -1.0: expected a finite positive number"):

@@ -1,4 +1,4 @@
-"""Document 000's modules under Node: Python's engine over ten seconds, and the document's own checks."""
+"""Document 000's modules under Node: equal to Python's engine over ten seconds, and the document's checks."""
 
 import json
 import re
@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 from support.command import call
-from support.node import node, printed
+from support.node import node, run_script
 
 import samara
 from samara.core.algebra import Vec3
@@ -42,7 +42,7 @@ def modules(tmp_path_factory):
 @pytest.mark.parametrize("allocation", ("documented", "geometric"))
 @pytest.mark.parametrize("mass", (None, 0.032))
 def test_ten_seconds_are_those_of_python(modules, allocation, mass):
-    """2000 steps of a tumbling flight, after each within 1e-12 of the largest number of the state, and of each quantity."""
+    """2000 steps of a tumbling flight, after each within 1e-12 of the largest component of the state, and of each quantity."""
     random, params = np.random.default_rng(7), {} if mass is None else {"mass": mass, "dragLinear": Vec3(0.1, 0.2, 0.3)}
     wind_W = Vec3(1.0, -0.5, 0.2)
     engine = DroneEngine(CrazyflieParams(**params), allocation, wind_W=wind_W)
@@ -52,25 +52,25 @@ def test_ten_seconds_are_those_of_python(modules, allocation, mass):
         engine.apply_motor_commands(*command)
         engine.step(DT)
         expected.append(flatten(engine.get_state()))
-    told = {name: own._asdict() if isinstance(own, Vec3) else own for name, own in params.items()}
-    given = {
+    json_params = {name: value._asdict() if isinstance(value, Vec3) else value for name, value in params.items()}
+    job = {
         "allocation": allocation,
-        "params": told,
+        "params": json_params,
         "wind_W": wind_W._asdict(),
         "commands": commands,
         "dt": DT,
     }
-    flown, expected = np.array(printed(modules, FLY, given)), np.array(expected)
+    flown, expected = np.array(run_script(modules, FLY, job)), np.array(expected)
     assert np.abs(expected[:, 10:13]).max() > 1.0  # it turned
     error = np.abs(flown - expected)
     assert (error.max(axis=1) <= 1e-12 * np.abs(expected).max(axis=1)).all()
-    for own in (slice(0, 3), slice(3, 6), slice(6, 10), slice(10, 13), slice(13, 17)):
-        assert error[:, own].max() <= 1e-10 * np.abs(expected[:, own]).max()
+    for quantity in (slice(0, 3), slice(3, 6), slice(6, 10), slice(10, 13), slice(13, 17)):
+        assert error[:, quantity].max() <= 1e-10 * np.abs(expected[:, quantity]).max()
 
 
 def test_the_documents_sign_and_gravity_tests(modules):
     """Motor 0 faster: τx > 0, τz < 0; front motors faster: τy > 0; without thrust, v_z = −0.981 m/s after 0.1 s."""
-    said = printed(
+    output = run_script(
         modules,
         """
         import { DronePhysicsEngine } from "./drone_physics_engine.js";
@@ -85,7 +85,7 @@ def test_the_documents_sign_and_gravity_tests(modules):
         console.log(JSON.stringify([torque(1620, 1400, 1400, 1400), torque(1620, 1620, 1400, 1400), falling.getState().v_W]));
         """,
     )
-    one, front, fallen = said
+    one, front, fallen = output
     assert one["x"] > 0.0 and one["z"] < 0.0 and front["y"] > 0.0
     engine = DroneEngine()
     engine.reset(motorSpeeds=(1620.0, 1400.0, 1400.0, 1400.0))
@@ -94,18 +94,18 @@ def test_the_documents_sign_and_gravity_tests(modules):
 
 
 def test_a_motor_alone(modules):
-    said = printed(
+    output = run_script(
         modules,
         'import { MotorModel } from "./motor_model.js";\nconst motor = new MotorModel();\n'
         "console.log(JSON.stringify([motor.step(2000, 0.015), motor.step(500, 0.1), motor.tau]));",
     )
     motor = MotorModel()
-    assert said == pytest.approx([motor.step(2000.0, 0.015), motor.step(500.0, 0.1), motor.tau], rel=1e-15)
+    assert output == pytest.approx([motor.step(2000.0, 0.015), motor.step(500.0, 0.1), motor.tau], rel=1e-15)
 
 
 def test_a_state_is_the_readers_own_and_vectors_of_a_library_keep_their_class(modules):
-    """What getState returned stays; a Vector3 put into the state is written to, not replaced; reset goes back."""
-    said = printed(
+    """A returned state is independent; a Vector3 in the state is written to, not replaced; reset restores it."""
+    output = run_script(
         modules,
         """
         import { DronePhysicsEngine } from "./drone_physics_engine.js";
@@ -121,7 +121,7 @@ def test_a_state_is_the_readers_own_and_vectors_of_a_library_keep_their_class(mo
         console.log(JSON.stringify([same, back]));
         """,
     )
-    assert said == [True, True]
+    assert output == [True, True]
 
 
 LAWS = """
@@ -180,14 +180,16 @@ console.log(JSON.stringify(said));
 
 
 def test_state_vectors_follow_the_laws_of_three_js(modules):
-    """q = 90° about z, v = (1, 2, 3), by hand: with the small classes, with those of a page, and with three.js where the
+    """q = 90° about z, v = (1, 2, 3), by hand: with the small classes, with those of a page, and with three.js if the
     package is installed (NODE_PATH)."""
-    found = subprocess.run([node(), "-e", "require.resolve('three')"], capture_output=True, cwd=modules).returncode == 0
-    said = printed(modules, LAWS, found)
-    assert said.pop("euler", [0, 0, 0, 0]) == [0, 0, 0, 0]
-    assert set(said) == {"small", "option", "page"} | ({"three"} if found else set())
+    has_three = (
+        subprocess.run([node(), "-e", "require.resolve('three')"], capture_output=True, cwd=modules).returncode == 0
+    )
+    output = run_script(modules, LAWS, has_three)
+    assert output.pop("euler", [0, 0, 0, 0]) == [0, 0, 0, 0]
+    assert set(output) == {"small", "option", "page"} | ({"three"} if has_three else set())
     half = round(0.5**0.5, 12)
-    for laws in said.values():
+    for laws in output.values():
         assert laws == {
             "classes": True,
             "kept": True,
@@ -210,7 +212,7 @@ def test_state_vectors_follow_the_laws_of_three_js(modules):
 
 def test_names_of_the_origins_controllers_are_aliases(modules):
     """position, velocity, orientation, …, CRAZYFLIE_PARAMS and PARAMS: the same objects, or the same numbers in their shape."""
-    said = printed(
+    output = run_script(
         modules,
         """
         import { CRAZYFLIE_PARAMS, DronePhysicsEngine, MotorModel, PARAMS } from "./drone_physics_engine.js";
@@ -230,14 +232,14 @@ def test_names_of_the_origins_controllers_are_aliases(modules):
         """,
     )
     motor = {"omegaMin": 300, "omegaMax": 2500, "tauMotor": 0.015}
-    assert said[:11] == [
+    assert output[:11] == [
         *(True, 11, [1, 2, 3], [4, 5, 6], [0, 0, 1, 0], [0, 0, 1, 0], [7, 8, 9], 0.03, 2500, False, True),
     ]
-    assert said[11] == motor and said[12] == pytest.approx(0.18, rel=1e-12) and said[13:] == [0.015, 2000]
+    assert output[11] == motor and output[12] == pytest.approx(0.18, rel=1e-12) and output[13:] == [0.015, 2000]
 
 
 def test_a_state_survives_json(modules):
-    said = printed(
+    output = run_script(
         modules,
         """
         import { DronePhysicsEngine } from "./drone_physics_engine.js";
@@ -250,7 +252,7 @@ def test_a_state_survives_json(modules):
         console.log(JSON.stringify([text === JSON.stringify(engine.getState())]));
         """,
     )
-    assert said == [True]
+    assert output == [True]
 
 
 def test_a_package_json_of_the_users_own_is_left_alone(tmp_path):
@@ -282,14 +284,14 @@ WRONG = {
 
 def test_wrong_input_is_one_sentence(modules):
     calls = ",".join(f"() => {text}" for text in WRONG)
-    said = printed(
+    output = run_script(
         modules,
         'import { DronePhysicsEngine } from "./drone_physics_engine.js";\nimport { MotorModel } from "./motor_model.js";\n'
         "const engine = new DronePhysicsEngine();\n"
         f"const said = [{calls}].map((call) => {{ try {{ call(); }} catch (error) {{ return error.message; }} }});\n"
         "console.log(JSON.stringify(said));",
     )
-    assert all(own.startswith(expected) for own, expected in zip(said, WRONG.values(), strict=True)), said
+    assert all(message.startswith(expected) for message, expected in zip(output, WRONG.values(), strict=True)), output
 
 
 def test_the_programs_of_the_documentation_print_what_it_says(tmp_path, repository):
@@ -299,11 +301,11 @@ def test_the_programs_of_the_documentation_print_what_it_says(tmp_path, reposito
     programs = re.findall(r"^```js\n(.*?)^```\n\n```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(programs) == page.count("```js")
     for program, says in programs:
-        assert printed(tmp_path, program, read=str) == says
+        assert run_script(tmp_path, program, parse=str) == says
 
 
 def test_samara_export_engine_and_vehicle(monkeypatch, capsys, tmp_path):
-    """The files, and what a step takes."""
+    """The files, and the duration of a step."""
     node()
     status, out, _ = call(monkeypatch, capsys, "export", "engine", "--js", "-o", str(tmp_path))
     assert status == 0 and "params_crazyflie.js" in out and "µs per step" in out

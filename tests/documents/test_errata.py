@@ -1,4 +1,4 @@
-"""The errata page is true: every row names a test, every test it names exists; and the rows no other test proves."""
+"""The errata page: every row names a test, every named test exists; and the rows that no other test proves."""
 
 import math
 import re
@@ -6,8 +6,8 @@ import re
 import casadi
 import numpy as np
 import pytest
-from support.pages import NAMED, not_there, rows_of
-from support.worlds import rotation
+from support.pages import TEST_REFERENCE, missing_tests, table_rows
+from support.traced_flights import rotation
 
 import samara
 from samara.core.algebra import UP, Quat, Vec3, euler_from_quat, quat_from_euler, rotate
@@ -26,13 +26,13 @@ def page(repository) -> str:
 
 
 def test_every_test_the_errata_name_exists(page):
-    assert len(NAMED.findall(page)) > 40
-    assert not_there(page) == []
+    assert len(TEST_REFERENCE.findall(page)) > 40
+    assert missing_tests(page) == []
 
 
 def test_every_row_names_its_proof(page):
-    """A row without one is a claim."""
-    assert [row for row in rows_of(page) if not NAMED.search(row) and UNDECIDED not in row] == []
+    """A row without a test is only a claim."""
+    assert [row for row in table_rows(page) if not TEST_REFERENCE.search(row) and UNDECIDED not in row] == []
 
 
 def test_the_page_covers_every_document(page):
@@ -42,15 +42,15 @@ def test_the_page_covers_every_document(page):
 
 
 def test_every_row_of_the_list_of_errata_is_on_the_page(page, shared_folder):
-    """As many rows for each document as the list the page was written from, or more."""
+    """For each document at least as many rows as in the list from which the page was written."""
 
     def count(text: str) -> list[int]:
         parts = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
-        return [len(rows_of(part)) for part in parts if re.match(r"(Document )?00\d|Between", part)]
+        return [len(table_rows(part)) for part in parts if re.match(r"(Document )?00\d|Between", part)]
 
     listed = (shared_folder / "reference" / "errata.md").read_text(encoding="utf-8")
     assert len(count(page)) == len(count(listed)) == 6
-    assert all(ours >= theirs for ours, theirs in zip(count(page), count(listed), strict=True))
+    assert all(page_count >= list_count for page_count, list_count in zip(count(page), count(listed), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_every_row_of_the_list_of_errata_is_on_the_page(page, shared_folder):
     ],
 )
 def test_a_misspelt_name_is_noticed(text, missing):
-    assert not_there(text) == missing
+    assert missing_tests(text) == missing
 
 
 def test_a_row_without_a_proof_is_noticed():
     head = "| says | right |\n|---|---|\n"
-    assert rows_of(head + "| a | b |\n\ntext\n\n" + head + "| c | d |") == ["| a | b |", "| c | d |"]
+    assert table_rows(head + "| a | b |\n\ntext\n\n" + head + "| c | d |") == ["| a | b |", "| c | d |"]
 
 
 # Document 001 ------------------------------------------------------------------------------------------------------
@@ -86,22 +86,22 @@ def test_001_the_exact_jacobian_of_the_thrust_axis_is_not_the_cross_product_form
     exact = casadi.Function("J", [q], [casadi.jacobian(casadi.vertcat(*axis), q)])
     q_WB = quat_from_euler(0.4, -0.7, 1.9)
     w, x, y, z = q_WB
-    found = np.array(exact(list(q_WB)))
+    jacobian = np.array(exact(list(q_WB)))
     # R e₃ = (2(xz + wy), 2(yz − wx), 1 − 2(x² + y²)), as `rotate` has it for a unit quaternion
     closed = 2.0 * np.array([[y, z, w, x], [-x, -w, z, y], [0.0, -2.0 * x, -2.0 * y, 0.0]])
-    assert found == pytest.approx(closed, abs=1e-15)
+    assert jacobian == pytest.approx(closed, abs=1e-15)
 
     skew = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     documented = -2.0 * rotation(q_WB).as_matrix() @ skew
     half_angles = np.array([[-x, -y, -z], [w, -z, y], [z, w, -x], [-y, x, w]])  # q ⊗ (0, eᵢ)
-    assert found @ half_angles == pytest.approx(documented, abs=1e-15)
-    assert np.abs(found[:, 1:] - documented).max() > 0.5  # taken for the stored components it is another matrix
+    assert jacobian @ half_angles == pytest.approx(documented, abs=1e-15)
+    assert np.abs(jacobian[:, 1:] - documented).max() > 0.5  # for the stored components it is another matrix
 
 
 def test_001_one_euler_step_of_50_ms_at_full_torque_is_no_step():
-    """τ/J dt = 0.02 / 1.4e-5 · 0.05 = 71 rad/s; ½ (τ/J) dt² = 102° of roll, of which explicit Euler sees none.
+    """τ/J dt = 0.02 / 1.4e-5 · 0.05 = 71 rad/s; ½ (τ/J) dt² = 102° of roll, which explicit Euler misses completely.
 
-    RK4 in one such step is 2° off, the adaptive method right: the motion is not resolved at 20 Hz, whatever is chosen.
+    RK4 in one such step is 2° off, the adaptive method right: no method resolves the motion at 20 Hz.
     """
     body = samara.build_vehicle(
         "crazyflie body",
@@ -163,7 +163,7 @@ def test_003_what_the_document_leaves_out_the_iris_has():
 
 
 def test_each_vehicle_keeps_its_documents_gravity_drag_and_current():
-    """g 9.81, 9.81, 9.80665, 9.81; drag along world axes (document 004 takes it as an argument); who may charge."""
+    """g 9.81, 9.81, 9.80665, 9.81; drag along world axes (document 004 takes it as an argument); which may charge."""
     gravity = {"crazyflie_documented": 9.81, "rigid_body_quadrotor": 9.81, "iris_documented": 9.80665, "hakoniwa": 9.81}
     vehicles = {name: samara.vehicle(name) for name in gravity}
     for name, vehicle in vehicles.items():

@@ -1,4 +1,4 @@
-"""Document 002's quadrotor: its own example and table, its equations in plain NumPy, closed forms, and its errata."""
+"""Document 002's quadrotor: its example and table, its equations in plain NumPy, closed forms, and its errata."""
 
 import inspect
 import io
@@ -63,19 +63,19 @@ Total: 7/7 tests passed
 
 
 def fly(quad, x0, u, seconds, **options):
-    """The states (n, k) that `solve_ivp` finds under a constant u; the last column is the end."""
+    """The states (n, k) of `solve_ivp` under a constant u; the last column is the end."""
     tight = {"method": "DOP853", "rtol": 1e-12, "atol": 1e-13, **options}
     sol = solve_ivp(lambda t, x: quad.dynamics(t, x, np.asarray(u)), (0.0, seconds), x0, **tight)
     assert sol.success
     return sol.y
 
 
-def at(p=(0.0, 0.0, 0.0), v=(0.0, 0.0, 0.0), euler=(0.0, 0.0, 0.0), omega=(0.0, 0.0, 0.0)):
+def build_state(p=(0.0, 0.0, 0.0), v=(0.0, 0.0, 0.0), euler=(0.0, 0.0, 0.0), omega=(0.0, 0.0, 0.0)):
     return np.array([*p, *v, *euler, *omega])
 
 
 def rotation(x):
-    """SciPy's rotation of a state of 12 or 13 numbers: the other road for every attitude."""
+    """SciPy's rotation of a state of 12 or 13 numbers: an independent attitude."""
     return Rotation.from_euler("ZYX", x[8:5:-1]) if len(x) == 12 else Rotation.from_quat(np.roll(x[6:10], -1))
 
 
@@ -90,11 +90,11 @@ def random_commands(count=50, seed=2):
     return np.column_stack([rng.uniform(0.0, 25.0, count), rng.normal(size=(count, 3)) * 0.1])
 
 
-# The document's own words -------------------------------------------------------------------------------------------
+# The document's statements ------------------------------------------------------------------------------------------
 
 
 def test_the_documented_example_runs_and_hovers():
-    """Ten seconds under F = m g: the state is the one it started with, to the last bit, everywhere along the solution."""
+    """Ten seconds under F = m g: the state is the initial one, to the last bit, along the complete solution."""
     names = {}
     exec(USAGE, names)
     sol = names["sol"]
@@ -103,7 +103,7 @@ def test_the_documented_example_runs_and_hovers():
 
 
 def test_the_example_and_the_table_are_the_documents(shared_folder):
-    """Letter by letter, but for the name of the module."""
+    """Literally, except for the name of the module."""
     (path,) = (shared_folder / "seeds").glob("002_*.txt")
     text = path.read_text(encoding="utf-8")
     assert USAGE.replace("from samara.documents.rigid_body import", "from rigid_body_quadrotor import") in text
@@ -116,7 +116,7 @@ def test_the_defaults_are_the_documents():
     assert quad.I.tolist() == np.diag([0.0081, 0.0081, 0.0142]).tolist()
     assert quad.D.tolist() == np.diag([0.1, 0.1, 0.15]).tolist()
     assert quad.I_inv @ quad.I == pytest.approx(np.eye(3), abs=1e-15)
-    assert not quad.vehicle.has("contact")  # the document knows no ground
+    assert not quad.vehicle.has("contact")  # the document has no ground
     assert repr(quad).startswith("RigidBodyQuadrotor(mass=1.2, inertia=[[0.0081, ")
 
 
@@ -151,28 +151,28 @@ def test_the_rotation_matrix_is_the_printed_one():
     """Entry by entry, and RᵀR = 1, det R = 1; of three angles, of an array of them, of a state, of a quaternion."""
     quad = RigidBodyQuadrotor()
     for x in random_states():
-        found = quad.rotation_matrix(*x[6:9])
-        assert found == pytest.approx(printed_rotation(*x[6:9]), abs=1e-15)
-        assert found.T @ found == pytest.approx(np.eye(3), abs=2e-15)
-        assert np.linalg.det(found) == pytest.approx(1.0, abs=2e-15)
-        for given in (x[6:9], x, quad.quaternion_state(x), quad.quaternion_state(x)[6:10]):
-            assert quad.rotation_matrix(given) == pytest.approx(found, abs=2e-15)
+        matrix = quad.rotation_matrix(*x[6:9])
+        assert matrix == pytest.approx(printed_rotation(*x[6:9]), abs=1e-15)
+        assert matrix.T @ matrix == pytest.approx(np.eye(3), abs=2e-15)
+        assert np.linalg.det(matrix) == pytest.approx(1.0, abs=2e-15)
+        for argument in (x[6:9], x, quad.quaternion_state(x), quad.quaternion_state(x)[6:10]):
+            assert quad.rotation_matrix(argument) == pytest.approx(matrix, abs=2e-15)
 
 
 def test_the_euler_rate_matrix_is_the_printed_one():
     quad = RigidBodyQuadrotor()
     for x in random_states():
         W = printed_rates(x[6], x[7])
-        for given in ((x[6], x[7]), (x[6:9],), (x,), (quad.quaternion_state(x),)):
-            assert quad.euler_rate_matrix(*given) == pytest.approx(W, rel=1e-12, abs=1e-14)
+        for arguments in ((x[6], x[7]), (x[6:9],), (x,), (quad.quaternion_state(x),)):
+            assert quad.euler_rate_matrix(*arguments) == pytest.approx(W, rel=1e-12, abs=1e-14)
 
 
 def test_body_axes_are_where_the_body_points():
-    """Columns of R: SciPy turns the three unit vectors."""
+    """Columns of R: SciPy rotates the three unit vectors."""
     quad = RigidBodyQuadrotor()
     for x in random_states(10):
-        for given in (x, x[6:9]):
-            assert np.array(quad.get_body_axes(given)) == pytest.approx(rotation(x).apply(np.eye(3)), abs=2e-15)
+        for argument in (x, x[6:9]):
+            assert np.array(quad.get_body_axes(argument)) == pytest.approx(rotation(x).apply(np.eye(3)), abs=2e-15)
 
 
 # The seven checks ---------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("bug", "caught"), WRONG.values(), ids=WRONG)
 def test_the_table_fails_with_wrong_physics_and_says_where(bug, caught, monkeypatch, capsys):
-    """A bug planted in the physics fails the checks of the laws it breaks, and the exit status."""
+    """A bug planted in the physics fails the checks of the laws it breaks, and sets the exit status."""
     monkeypatch.setattr(*bug)
     assert main() == 1
     lines = capsys.readouterr().out.splitlines()
@@ -262,7 +262,7 @@ def test_a_check_that_is_not_a_number_has_failed():
 
 
 def test_the_checks_pass_with_room():
-    """A tolerance that is nearly reached here would fail on another machine."""
+    """A tolerance that is nearly exceeded here would fail on another machine."""
     assert all(check.deviation <= 0.2 * check.allowed for check in seven_checks())
 
 
@@ -270,9 +270,9 @@ def test_the_checks_pass_with_room():
 
 
 def test_free_fall_whatever_the_tumbling():
-    """p = p₀ + v₀ t − ½ g t² e₃ without drag: weight has no torque, and turning no force."""
+    """p = p₀ + v₀ t − ½ g t² e₃ without drag: weight has no torque, and rotation no force."""
     quad = RigidBodyQuadrotor(inertia=FULL, D=0)
-    x = quad.quaternion_state(at(p=(1, 2, 30), v=(3, -1, 2), euler=(0.4, -0.7, 1.9), omega=(3, 2, -1)))
+    x = quad.quaternion_state(build_state(p=(1, 2, 30), v=(3, -1, 2), euler=(0.4, -0.7, 1.9), omega=(3, 2, -1)))
     end = fly(quad, x, NOTHING, 2.0)[:, -1]
     assert end[0:3] == pytest.approx([1 + 6, 2 - 2, 30 + 4 - 0.5 * 9.81 * 4], abs=1e-13)
     assert end[3:6] == pytest.approx([3, -1, 2 - 2 * 9.81], abs=1e-13)
@@ -281,28 +281,28 @@ def test_free_fall_whatever_the_tumbling():
 def test_terminal_velocity_and_decay_with_linear_drag():
     """vz = −(mg/d)(1 − e^{−dt/m}), z = −(mg/d)(t − (m/d)(1 − e^{−dt/m})); sideways v₀ e^{−dt/m}. Axis by axis."""
     quad, t = RigidBodyQuadrotor(), 15.0
-    end = fly(quad, at(v=(4.0, -2.0, 0.0)), NOTHING, t)[:, -1]
+    end = fly(quad, build_state(v=(4.0, -2.0, 0.0)), NOTHING, t)[:, -1]
     d, m = quad.D.diagonal(), quad.m
     faded = 1.0 - np.exp(-d * t / m)
     terminal, tau = m * quad.g / d[2], m / d[2]
     assert end[3:6] == pytest.approx([4 * (1 - faded[0]), -2 * (1 - faded[1]), -terminal * faded[2]], rel=1e-11)
-    way = [4 * m / d[0] * faded[0], -2 * m / d[1] * faded[1], -terminal * (t - tau * faded[2])]
-    assert end[0:3] == pytest.approx(way, rel=1e-11)
-    at_last = at(v=(0.0, 0.0, -terminal))
+    displacement = [4 * m / d[0] * faded[0], -2 * m / d[1] * faded[1], -terminal * (t - tau * faded[2])]
+    assert end[0:3] == pytest.approx(displacement, rel=1e-11)
+    at_last = build_state(v=(0.0, 0.0, -terminal))
     assert quad.dynamics(0.0, at_last, NOTHING)[3:6] == pytest.approx(np.zeros(3), abs=1e-14)
 
 
 def test_a_flat_top_turns_as_the_textbook_says():
     """Ixx = Iyy: R(t) = exp(t [L_W]ₓ/Ixx) R₀ exp(−λt [e₃]ₓ), λ = (Izz/Ixx − 1) ωz; attitude and rates after 3 s."""
     quad, t = RigidBodyQuadrotor(g=0, D=0), 3.0
-    x = quad.quaternion_state(at(euler=(0.4, -0.7, 1.9), omega=(1.5, -2.0, 4.0)))
+    x = quad.quaternion_state(build_state(euler=(0.4, -0.7, 1.9), omega=(1.5, -2.0, 4.0)))
     L_W = rotation(x).apply(quad.I @ x[10:13])
     wobble = (0.0142 / 0.0081 - 1.0) * 4.0
     expected = Rotation.from_rotvec(L_W / 0.0081 * t) * rotation(x) * Rotation.from_rotvec([0.0, 0.0, -wobble * t])
     end = fly(quad, x, NOTHING, t)[:, -1]
     assert (rotation(end) * expected.inv()).magnitude() <= 1e-11
-    turned = (1.5 - 2.0j) * np.exp(1j * wobble * t)
-    assert end[10:13] == pytest.approx([turned.real, turned.imag, 4.0], abs=1e-11)
+    transverse = (1.5 - 2.0j) * np.exp(1j * wobble * t)
+    assert end[10:13] == pytest.approx([transverse.real, transverse.imag, 4.0], abs=1e-11)
 
 
 def test_three_different_moments_follow_jacobi_s_elliptic_functions():
@@ -315,7 +315,7 @@ def test_three_different_moments_follow_jacobi_s_elliptic_functions():
     t = np.linspace(0.0, 8.0, 41)
     sn, cn, dn, _ = ellipj(speed * t, modulus)
     quad = RigidBodyQuadrotor(inertia=(J1, J2, J3), g=0, D=0)
-    x0 = quad.quaternion_state(at(omega=(a, 0.0, c)))
+    x0 = quad.quaternion_state(build_state(omega=(a, 0.0, c)))
     flight = itertools.accumulate(t[1:], lambda x, _: fly(quad, x, NOTHING, t[1])[:, -1], initial=x0)
     rates = np.array(list(flight))[:, 10:13]
     assert rates == pytest.approx(np.array([a * cn, b * sn, c * dn]).T, abs=1e-11)
@@ -329,21 +329,21 @@ def test_002_thirty_degrees_of_roll_push_to_the_right_and_pitch_pushes_forward()
     quad, F, angle = RigidBodyQuadrotor(g=0, D=0), 7.0, math.radians(30.0)
     half, most = 7.0 / 2.0, 7.0 * math.sqrt(0.75)
     for euler, force in (((angle, 0, 0), (0.0, -half, most)), ((0, angle, 0), (half, 0.0, most))):
-        rate = quad.dynamics(0.0, at(euler=euler), [F, 0, 0, 0])
+        rate = quad.dynamics(0.0, build_state(euler=euler), [F, 0, 0, 0])
         assert quad.m * rate[3:6] == pytest.approx(force, abs=4e-15)
 
 
 def test_002_hover_thrust_at_thirty_degrees_falls():
-    """F = m g tilted: v̇z = g (cos φ − 1), which part of the document is right about."""
+    """F = m g tilted: v̇z = g (cos φ − 1), which part of the document has right."""
     quad = RigidBodyQuadrotor()
-    rate = quad.dynamics(0.0, at(euler=(math.radians(30), 0, 0)), [quad.hover_thrust(), 0, 0, 0])
+    rate = quad.dynamics(0.0, build_state(euler=(math.radians(30), 0, 0)), [quad.hover_thrust(), 0, 0, 0])
     assert rate[5] == pytest.approx(9.81 * (math.sqrt(0.75) - 1.0), abs=1e-14)
 
 
 def test_002_angular_momentum_is_conserved_in_the_world_and_only_its_length_in_the_body():
-    """Torque-free for 5 s, under thrust, weight and drag: R I ω stays, I ω goes round, |I ω| stays. By NumPy and SciPy."""
+    """Torque-free for 5 s, under thrust, weight and drag: R I ω is constant, I ω rotates, |I ω| is constant."""
     quad = RigidBodyQuadrotor(inertia=FULL)
-    x = quad.quaternion_state(at(euler=(0.4, -0.7, 1.9), omega=(3.0, 2.0, -1.0)))
+    x = quad.quaternion_state(build_state(euler=(0.4, -0.7, 1.9), omega=(3.0, 2.0, -1.0)))
     flight = fly(quad, x, [9.0, 0, 0, 0], 5.0)
     in_body = FULL @ flight[10:13]
     in_world = np.array([rotation(x).apply(L) for x, L in zip(flight.T, in_body.T, strict=True)]).T
@@ -359,7 +359,7 @@ def test_002_angular_momentum_is_conserved_in_the_world_and_only_its_length_in_t
 def test_002_energy_is_conserved_without_thrust_and_torque_and_not_with(thrust, torque):
     """Without drag is not enough: E₁ − E₀ = ∫ (F b₃·v + τ·ω) dt, by quadrature over the flight."""
     quad = RigidBodyQuadrotor(inertia=FULL, D=0)
-    x = quad.quaternion_state(at(v=(1, -2, 3), euler=(0.5, 0.2, 0.0), omega=(1, 2, 3)))
+    x = quad.quaternion_state(build_state(v=(1, -2, 3), euler=(0.5, 0.2, 0.0), omega=(1, 2, 3)))
     u = np.array([thrust, torque, 0.0, 0.0])
     points, weights = np.polynomial.legendre.leggauss(40)
     sol = solve_ivp(
@@ -378,7 +378,7 @@ def test_002_energy_is_conserved_without_thrust_and_torque_and_not_with(thrust, 
 
 def test_002_momentum_is_m_v_and_weight_takes_m_g_of_it_every_second():
     """m v(t) − m v(0) = −m g t e₃, so it is not conserved; weightless and without drag it is, to the last bit."""
-    x = at(v=(2.0, -1.0, 3.0), omega=(0.3, 0.2, 0.1))
+    x = build_state(v=(2.0, -1.0, 3.0), omega=(0.3, 0.2, 0.1))
     heavy_quad, light = RigidBodyQuadrotor(D=0), RigidBodyQuadrotor(D=0, g=0)
     gained = 1.2 * (fly(heavy_quad, x, NOTHING, 1.5)[3:6, -1] - x[3:6])
     assert gained == pytest.approx([0.0, 0.0, -1.2 * 9.81 * 1.5], abs=1e-13)
@@ -386,22 +386,22 @@ def test_002_momentum_is_m_v_and_weight_takes_m_g_of_it_every_second():
 
 
 def test_002_only_a_torque_about_z_spins_on_the_spot():
-    """ψ = ½ τ/Izz t² at rest; with a torque about x or y the thrust tilts and the body leaves."""
+    """ψ = ½ τ/Izz t² at rest; with a torque about x or y the thrust tilts and the body moves off."""
     quad, tau = RigidBodyQuadrotor(), 0.01
     hover = quad.hover_thrust()
-    yawed = fly(quad, at(), [hover, 0, 0, tau], 1.0)[:, -1]
-    assert yawed == pytest.approx(at(euler=(0, 0, 0.5 * tau / 0.0142), omega=(0, 0, tau / 0.0142)), abs=1e-13)
-    rolled = fly(quad, at(), [hover, tau, 0, 0], 1.0)[:, -1]
-    pitched = fly(quad, at(), [hover, 0, tau, 0], 1.0)[:, -1]
+    yawed = fly(quad, build_state(), [hover, 0, 0, tau], 1.0)[:, -1]
+    assert yawed == pytest.approx(build_state(euler=(0, 0, 0.5 * tau / 0.0142), omega=(0, 0, tau / 0.0142)), abs=1e-13)
+    rolled = fly(quad, build_state(), [hover, tau, 0, 0], 1.0)[:, -1]
+    pitched = fly(quad, build_state(), [hover, 0, tau, 0], 1.0)[:, -1]
     assert rolled[1] < -0.1 and abs(rolled[0]) < 1e-15
     assert pitched[0] > 0.1 and abs(pitched[1]) < 1e-15
     assert rolled[6] == pytest.approx(0.5 * tau / 0.0081, rel=1e-12)  # small: 0.62 rad, W = 1 about x alone
 
 
 def test_002_twelve_states_are_six_degrees_of_freedom():
-    """The rates of the six coordinates (p, η) are a regular linear map of the six velocities (v, ω), whatever u does."""
+    """The rates of the six coordinates (p, η) are a regular linear map of the six velocities (v, ω), for every u."""
     quad = RigidBodyQuadrotor()
-    start = at(p=(1, 2, 3), euler=(0.4, -0.7, 1.9))
+    start = build_state(p=(1, 2, 3), euler=(0.4, -0.7, 1.9))
     coordinates, velocities = [0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]
     reached = []
     for k in velocities:
@@ -414,12 +414,12 @@ def test_002_twelve_states_are_six_degrees_of_freedom():
 
 
 def test_002_near_gimbal_lock_it_warns_and_goes_on():
-    """Pitching over at 1 rad/s through θ = 90°: a warning that names the way out, and the attitude SciPy has beyond."""
+    """Pitching over at 1 rad/s through θ = 90°: a warning that names the solution, and SciPy's attitude beyond."""
     quad = RigidBodyQuadrotor(g=0, D=0)
     before, beyond = math.pi / 2 - 0.01, math.pi / 2 + 0.02
-    with pytest.warns(GimbalLockWarning, match=r"\|cos θ\| < 0\.001: .*quaternion_state") as said:
-        end = fly(quad, at(euler=(0, before, 0), omega=(0, 1, 0)), NOTHING, 0.03, max_step=1e-3)[:, -1]
-    assert {warning.filename for warning in said} == {__file__}
+    with pytest.warns(GimbalLockWarning, match=r"\|cos θ\| < 0\.001: .*quaternion_state") as caught:
+        end = fly(quad, build_state(euler=(0, before, 0), omega=(0, 1, 0)), NOTHING, 0.03, max_step=1e-3)[:, -1]
+    assert {warning.filename for warning in caught} == {__file__}
     assert end[6:9] == pytest.approx([0.0, beyond, 0.0], abs=1e-14)
     assert (rotation(end) * Rotation.from_rotvec([0.0, -beyond, 0.0])).magnitude() <= 1e-14
 
@@ -428,7 +428,7 @@ def test_002_near_gimbal_lock_it_warns_and_goes_on():
 def test_002_the_rates_at_gimbal_lock_are_finite(theta):
     quad = RigidBodyQuadrotor()
     with pytest.warns(GimbalLockWarning):
-        rate = quad.dynamics(0.0, at(euler=(0.3, theta, 0.5), omega=(1, 2, 3)), NOTHING)
+        rate = quad.dynamics(0.0, build_state(euler=(0.3, theta, 0.5), omega=(1, 2, 3)), NOTHING)
     assert np.isfinite(rate).all()
     assert rate[7] == pytest.approx(2.0 * math.cos(0.3) - 3.0 * math.sin(0.3), rel=1e-15)
     with pytest.warns(GimbalLockWarning):
@@ -436,11 +436,11 @@ def test_002_the_rates_at_gimbal_lock_are_finite(theta):
 
 
 def test_002_the_warning_begins_where_the_document_s_threshold_is():
-    """|cos θ| = 1.01e-3 is silent (any warning here is an error), and one state of a batch is enough to be warned of."""
+    """|cos θ| = 1.01e-3 is silent (any warning here is an error), and one state of a batch is enough for a warning."""
     quad = RigidBodyQuadrotor()
     near, nearer = math.pi / 2 - 1.01e-3, math.pi / 2 - 0.99e-3
-    quad.dynamics(0.0, at(euler=(0.0, near, 0.0)), NOTHING)
-    both = np.column_stack([at(euler=(0.0, near, 0.0)), at(euler=(0.0, nearer, 0.0))])
+    quad.dynamics(0.0, build_state(euler=(0.0, near, 0.0)), NOTHING)
+    both = np.column_stack([build_state(euler=(0.0, near, 0.0)), build_state(euler=(0.0, nearer, 0.0))])
     with pytest.warns(GimbalLockWarning):
         quad.dynamics(0.0, both, NOTHING)
 
@@ -448,18 +448,18 @@ def test_002_the_warning_begins_where_the_document_s_threshold_is():
 def test_002_a_solver_that_stays_near_gimbal_lock_is_told_once():
     """The text does not change with θ, so Python's default filter prints one warning for one line of code."""
     quad = RigidBodyQuadrotor()
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         for small in np.linspace(0.0, 9e-4, 50):
-            quad.dynamics(0.0, at(euler=(0.0, math.pi / 2 - small, 0.0)), NOTHING)
-    assert len(said) == 1
+            quad.dynamics(0.0, build_state(euler=(0.0, math.pi / 2 - small, 0.0)), NOTHING)
+    assert len(caught) == 1
 
 
 def test_002_the_quaternion_form_knows_no_gimbal_lock():
-    """A constant body rate through θ = 90° with all three components: exp(t ω) by SciPy, and no warning (it would fail)."""
+    """A constant body rate through θ = 90° with all three components: exp(t ω) by SciPy, without a warning (it would fail)."""
     quad = RigidBodyQuadrotor(inertia=(0.01, 0.01, 0.01), g=0, D=0)
     omega = np.array([0.3, 2.0, -0.4])
-    start = quad.quaternion_state(at(euler=(0.2, 1.4, -0.5), omega=omega))
+    start = quad.quaternion_state(build_state(euler=(0.2, 1.4, -0.5), omega=omega))
     flight = fly(quad, start, NOTHING, 2.0, max_step=0.01)
     pitch = quad.euler_state(flight)[7]
     assert np.diff(pitch).min() < 0.0 < np.diff(pitch).max() and pitch.max() > 1.45  # over the top
@@ -477,7 +477,7 @@ def test_002_motors_lag_by_a_first_order_in_their_speed(ratio):
     F0, F1 = quad.hover_thrust(), ratio * quad.hover_thrust()
     before = np.array(samara.hover(quad.vehicle)[0].rotor_speed)
     after = before * math.sqrt(F1 / F0)
-    end = fly(quad, np.concatenate([at(), before]), [F1, 0, 0, 0], t)[:, -1]
+    end = fly(quad, np.concatenate([build_state(), before]), [F1, 0, 0, 0], t)[:, -1]
     e, a = math.exp(-t / tau), math.sqrt(F0 / F1) - 1.0
     assert end[12:16] == pytest.approx(after + (before - after) * e, rel=1e-12)
     v = F1 / quad.m * (t + 2 * a * tau * (1 - e) + 0.5 * a * a * tau * (1 - e * e)) - quad.g * t
@@ -486,10 +486,10 @@ def test_002_motors_lag_by_a_first_order_in_their_speed(ratio):
 
 
 def test_002_settled_motors_give_the_thrust_and_torques_asked_for():
-    """At Ω = Ω_des the body moves as it does under u itself: a lag has gain one. K(Ω_des² − Ω²) would be zero here."""
+    """At Ω = Ω_des the body moves as under u: a lag has gain one. K(Ω_des² − Ω²) would be zero here."""
     ideal, lagging = RigidBodyQuadrotor(), RigidBodyQuadrotor(motor_lag=0.05)
     for x, u in zip(random_states(20), random_commands(20), strict=True):
-        u = u * [1.0, 0.5, 0.5, 0.1] + [8.0, 0.0, 0.0, 0.0]  # no rotor has to pull
+        u = u * [1.0, 0.5, 0.5, 0.1] + [8.0, 0.0, 0.0, 0.0]  # no rotor needs negative thrust
         still = np.concatenate([x, np.zeros(4)])
         settled = np.concatenate([x, 0.05 * lagging.dynamics(0.0, still, u)[12:]])
         rate = lagging.dynamics(0.0, settled, u)
@@ -500,7 +500,7 @@ def test_002_settled_motors_give_the_thrust_and_torques_asked_for():
 def test_002_the_rotors_that_speed_up_are_those_that_push_the_right_way():
     """+τφ (right side down) by the left ones, +τθ (nose down) by the rear, +τψ by the clockwise: front left, back right."""
     quad = RigidBodyQuadrotor(motor_lag=0.05)
-    hovering = np.concatenate([at(), samara.hover(quad.vehicle)[0].rotor_speed])
+    hovering = np.concatenate([build_state(), samara.hover(quad.vehicle)[0].rotor_speed])
     for axis, faster in ((1, {0, 3}), (2, {2, 3}), (3, {0, 2})):  # front left, front right, back right, back left
         u = np.array([quad.hover_thrust(), 0.0, 0.0, 0.0])
         u[axis] = 0.02
@@ -511,19 +511,19 @@ def test_002_the_rotors_that_speed_up_are_those_that_push_the_right_way():
 
 
 def test_euler_angles_and_quaternion_are_one_motion():
-    """Thrust, torque, drag and a full inertia for 2 s, each form integrated on its own."""
+    """Thrust, torque, drag and a full inertia for 2 s, each form integrated separately."""
     quad = RigidBodyQuadrotor(inertia=FULL)
-    x = at(p=(1, 2, 3), v=(3, -2, 1), euler=(0.3, -0.5, 0.8), omega=(0.8, 0.4, -0.9))
+    x = build_state(p=(1, 2, 3), v=(3, -2, 1), euler=(0.3, -0.5, 0.8), omega=(0.8, 0.4, -0.9))
     u = [13.0, 0.004, -0.006, 0.01]
     angles, quaternion = (fly(quad, start, u, 2.0)[:, -1] for start in (x, quad.quaternion_state(x)))
-    assert np.abs(angles[6:9] - x[6:9]).max() > 1.0  # it went somewhere
+    assert np.abs(angles[6:9] - x[6:9]).max() > 1.0  # the attitude did change
     assert np.delete(angles, [6, 7, 8]) == pytest.approx(np.delete(quaternion, [6, 7, 8, 9]), abs=2e-11)
     assert (rotation(angles) * rotation(quaternion).inv()).magnitude() <= 2e-11
     assert quad.euler_state(quad.quaternion_state(x)) == pytest.approx(x, abs=1e-15)
 
 
 def test_a_quaternion_that_drifted_still_turns_as_it_should():
-    """q of length 1.01: the same accelerations, and a rate that turns the same way as fast and keeps the length."""
+    """q of length 1.01: the same accelerations, and a rate with the same rotation that keeps the length."""
     quad = RigidBodyQuadrotor(inertia=FULL)
     for x, u in zip(random_states(10), random_commands(10), strict=True):
         unit = quad.quaternion_state(x)
@@ -554,16 +554,19 @@ def test_many_states_at_once_are_each_of_them(form, lag):
         lambda x, u: quad.total_energy(x),
         lambda x, u: quad.quaternion_state(x),
     ):
-        together = function(states, u.T)
-        alone = np.stack([function(states[:, k], u[k]) for k in range(7)], axis=-1)
-        assert together.shape == alone.shape
-        assert together == pytest.approx(alone, rel=1e-14, abs=1e-14)
+        batch_result = function(states, u.T)
+        single_results = np.stack([function(states[:, k], u[k]) for k in range(7)], axis=-1)
+        assert batch_result.shape == single_results.shape
+        assert batch_result == pytest.approx(single_results, rel=1e-14, abs=1e-14)
 
 
 def test_an_implicit_solver_takes_it_vectorized():
-    """`solve_ivp(vectorized=True)` asks for many columns at once, and arrives where the explicit solver does."""
+    """`solve_ivp(vectorized=True)` evaluates many columns at once, and ends where the explicit solver does."""
     quad = RigidBodyQuadrotor()
-    x, u = at(v=(3, -2, 1), euler=(0.3, -0.5, 0.8), omega=(0.8, 0.4, -0.9)), np.array([13.0, 0.004, -0.006, 0.01])
+    x, u = (
+        build_state(v=(3, -2, 1), euler=(0.3, -0.5, 0.8), omega=(0.8, 0.4, -0.9)),
+        np.array([13.0, 0.004, -0.006, 0.01]),
+    )
     widths = set()
 
     def rate(t, x):
@@ -579,7 +582,9 @@ def test_an_implicit_solver_takes_it_vectorized():
 def test_it_is_the_vehicle_that_the_rest_of_samara_flies():
     """`samara.step` on `quad.vehicle` from `quad.state(x)` arrives where `solve_ivp` does."""
     quad = RigidBodyQuadrotor(mass=0.9, inertia=FULL, motor_lag=0.05)
-    x = np.concatenate([at(v=(3, -2, 1), euler=(0.3, -0.5, 0.8), omega=(0.8, 0.4, -0.9)), [400.0, 500.0, 450.0, 480.0]])
+    x = np.concatenate(
+        [build_state(v=(3, -2, 1), euler=(0.3, -0.5, 0.8), omega=(0.8, 0.4, -0.9)), [400.0, 500.0, 450.0, 480.0]]
+    )
     u = [9.0, 0.004, -0.006, 0.01]
     end = fly(quad, quad.quaternion_state(x), u, 0.5)[:, -1]
     speeds = tuple(quad.dynamics(0.0, np.concatenate([x[:12], np.zeros(4)]), u)[12:] * 0.05)
@@ -591,14 +596,14 @@ def test_momentum_of_omega_alone_is_in_the_body():
     """Three numbers carry no attitude: L_B = I ω; of a level state both frames are the same."""
     quad, omega = RigidBodyQuadrotor(inertia=FULL), np.array([1.0, -2.0, 3.0])
     assert quad.angular_momentum(omega) == pytest.approx(FULL @ omega, rel=1e-15)
-    assert quad.angular_momentum(at(omega=omega)) == pytest.approx(FULL @ omega, rel=1e-15)
+    assert quad.angular_momentum(build_state(omega=omega)) == pytest.approx(FULL @ omega, rel=1e-15)
 
 
-# Numbers of one's own, and bad ones -----------------------------------------------------------------------------------
+# Parameters, valid and invalid ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "given",
+    "inertia",
     [
         {"Ixx": 0.01, "Iyy": 0.011, "Izz": 0.012},
         {"inertia": (0.01, 0.011, 0.012)},
@@ -606,8 +611,8 @@ def test_momentum_of_omega_alone_is_in_the_body():
         {"inertia": Mat3(0.01, 0.0, 0.0, 0.0, 0.011, 0.0, 0.0, 0.0, 0.012)},
     ],
 )
-def test_inertia_is_spelt_in_four_ways(given):
-    assert RigidBodyQuadrotor(mass=1, **given).I.tolist() == np.diag([0.01, 0.011, 0.012]).tolist()
+def test_inertia_is_spelt_in_four_ways(inertia):
+    assert RigidBodyQuadrotor(mass=1, **inertia).I.tolist() == np.diag([0.01, 0.011, 0.012]).tolist()
 
 
 @pytest.mark.parametrize("D", [0.2, (0.2, 0.2, 0.2), 0.2 * np.eye(3)])
@@ -618,7 +623,7 @@ def test_drag_is_spelt_in_three_ways(D):
 def test_no_drag_and_no_weight():
     quad = RigidBodyQuadrotor(D=0, g=0)
     assert (quad.g, quad.hover_thrust(), quad.D.any()) == (0.0, 0.0, False)
-    assert (quad.dynamics(0.0, at(v=(1, 2, 3)), NOTHING)[3:6] == 0.0).all()
+    assert (quad.dynamics(0.0, build_state(v=(1, 2, 3)), NOTHING)[3:6] == 0.0).all()
 
 
 def test_positional_arguments_are_mass_and_moments():
@@ -629,7 +634,7 @@ def test_positional_arguments_are_mass_and_moments():
 
 
 def test_the_numbers_of_a_quadrotor_can_be_set():
-    """What is set acts in the next call of `dynamics`, by the document's equation; a refused value changes nothing."""
+    """A new value acts in the next call of `dynamics`, by the document's equation; a refused value changes nothing."""
     quad = RigidBodyQuadrotor()
     x, u = np.zeros(12), [6.0, 0.1, 0.2, 0.3]
     x[3:6] = 1.0, 2.0, 3.0
@@ -652,7 +657,7 @@ def test_the_numbers_of_a_quadrotor_can_be_set():
 
 
 def test_the_elements_of_its_matrices_are_read_only():
-    """A changed number that changes nothing would be worse."""
+    """A changed element without an effect would be worse."""
     quad = RigidBodyQuadrotor()
     for array in (quad.I, quad.D, quad.I_inv):
         with pytest.raises(ValueError, match="read-only"):
@@ -660,7 +665,7 @@ def test_the_elements_of_its_matrices_are_read_only():
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("options", "sentence"),
     [
         ({"mass": -1}, "body.mass = -1.0 kg: expected a positive number"),
         ({"mass": math.nan}, "body.mass = nan kg: expected a finite number"),
@@ -672,17 +677,17 @@ def test_the_elements_of_its_matrices_are_read_only():
         ({"inertia": (1, 1, 1), "Ixx": 1}, "inertia and Ixx, Iyy, Izz were both given"),
         ({"D": (0.1, -0.1, 0.1)}, "drag.linear = -0.1 N s/m: expected a number that is not negative"),
         ({"D": np.ones((3, 3))}, "expected one number, three, or a diagonal 3x3 matrix"),
-        ({"motor_lag": 0}, "motor.rise = 0.0 s: expected a positive number"),
+        ({"motor_lag": 0}, "motor.time_constant_up = 0.0 s: expected a positive number"),
     ],
 )
-def test_a_body_that_cannot_be_is_refused_in_one_sentence(given, sentence):
+def test_a_body_that_cannot_be_is_refused_in_one_sentence(options, sentence):
     with pytest.raises(ValueError) as refused:
-        RigidBodyQuadrotor(**given)
+        RigidBodyQuadrotor(**options)
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def spoilt(array, *at, value=math.nan):
+def corrupted_copy(array, *at, value=math.nan):
     array = np.array(array, dtype=float)
     array[at] = value
     return array
@@ -694,14 +699,14 @@ HOVER = (1.2 * 9.81, 0.0, 0.0, 0.0)
 @pytest.mark.parametrize(
     ("x", "u", "sentence"),
     [
-        (spoilt(at(), 7), HOVER, "x[7] (θ) is nan; expected a finite number"),
-        (spoilt(at(), 2, value=math.inf), HOVER, "x[2] (z) is inf; expected a finite number"),
-        (at(), spoilt(HOVER, 3), "u[3] (τψ) is nan; expected a finite number"),
-        (spoilt(np.zeros((12, 3)), 9, 2), HOVER, "x[9, 2] (ωx) is nan; expected a finite number"),
+        (corrupted_copy(build_state(), 7), HOVER, "x[7] (θ) is nan; expected a finite number"),
+        (corrupted_copy(build_state(), 2, value=math.inf), HOVER, "x[2] (z) is inf; expected a finite number"),
+        (build_state(), corrupted_copy(HOVER, 3), "u[3] (τψ) is nan; expected a finite number"),
+        (corrupted_copy(np.zeros((12, 3)), 9, 2), HOVER, "x[9, 2] (ωx) is nan; expected a finite number"),
         (np.zeros(11), HOVER, "x has the shape (11,); expected (12,) [x y z vx vy vz φ θ ψ ωx ωy ωz] or (13,) ["),
-        (at(), HOVER[:3], "u has the shape (3,); expected (4,) [F τφ τθ τψ]"),
+        (build_state(), HOVER[:3], "u has the shape (3,); expected (4,) [F τφ τθ τψ]"),
         (np.zeros(13), HOVER, "the quaternion has length 0; expected 1"),
-        (at(), "fast", "u = 'fast': expected numbers"),
+        (build_state(), "fast", "u = 'fast': expected numbers"),
     ],
 )
 def test_what_is_no_state_or_command_is_refused_by_name(x, u, sentence):
@@ -713,7 +718,7 @@ def test_what_is_no_state_or_command_is_refused_by_name(x, u, sentence):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda quad: quad.angular_momentum(at(), "ground"), "frame = 'ground': expected 'world' or 'body'"),
+        (lambda quad: quad.angular_momentum(build_state(), "ground"), "frame = 'ground': expected 'world' or 'body'"),
         (lambda quad: quad.angular_momentum((1, 2, 3), "world"), "L in the world needs the attitude"),
         (lambda quad: quad.rotation_matrix(0.1, 0.2), "an attitude of 2 arguments; expected φ, θ, ψ, or one array"),
         (lambda quad: quad.rotation_matrix(0.1, math.nan, 0.2), "angles[1] (θ) is nan"),
@@ -731,7 +736,7 @@ def test_what_cannot_be_asked_is_answered_in_a_sentence(call, sentence):
 
 @pytest.mark.long
 def test_the_pictures_are_the_documents_three(tmp_path):
-    """Named as there, each a PNG, nothing else left in the folder, and no figure left open."""
+    """With the document's names, each a PNG, no other file in the folder, and no open figure."""
     pyplot = pytest.importorskip("matplotlib.pyplot")
     open_before = pyplot.get_fignums()
     paths = demo.draw_demo(tmp_path / "new")
@@ -743,7 +748,7 @@ def test_the_pictures_are_the_documents_three(tmp_path):
 
 
 def test_the_step_response_arrives_and_leans_to_get_there():
-    """At both targets within 5 cm and still; forward by pitch on the way, never beyond 60°."""
+    """At both targets within 5 cm and at rest; forward by pitch, never beyond 60°."""
     flown = demo.step_response()
     halfway = int(np.searchsorted(flown.time, demo.STEP_SECONDS))
     for moment, reference in ((halfway, demo.STEPS[0]), (-1, demo.STEPS[1])):
@@ -775,6 +780,6 @@ def test_a_point_mass_stays_and_the_tilted_body_falls_and_drifts():
 def test_the_tumbling_bodies_have_no_torque_and_still_change_their_rates():
     for flown in demo.tumbling().values():
         assert not flown.u.any()
-        assert np.ptp(flown.x[11]) > 3.9  # ωy, from full one way to full the other
+        assert np.ptp(flown.x[11]) > 3.9  # ωy, from one extreme to the other
         L_W = flown.quad.angular_momentum(flown.x)
         assert np.abs(L_W - L_W[:, :1]).max() <= 1e-10 * np.linalg.norm(L_W[:, 0])

@@ -9,14 +9,14 @@ from samara.core.algebra import Vec3
 from samara.documents.engine import DroneEngine
 from samara.documents.rigid_body import RigidBodyQuadrotor
 from samara.physics.types import Environment
-from samara.view.web.snapshot import frame_at
+from samara.view.web.snapshot import recorded_frame
 
 WIND = Vec3(0.5, -0.2, 0.1)
 
 
 @pytest.fixture(scope="module")
 def flown():
-    """An engine with telemetry, the states `get_state` gave on the way, and the commands."""
+    """An engine with telemetry, the states from `get_state` after each step, and the commands."""
     engine = DroneEngine(telemetry=True, wind_W=WIND)
     engine.reset(p_W=Vec3(1.0, 2.0, 3.0), motorSpeeds=(1500.0,) * 4)
     states, commands = [engine.get_state()], []
@@ -39,7 +39,7 @@ def test_the_engines_run_has_every_step(flown):
     assert (run.command[:-1] == commands).all() and (run.command[-1] == commands[-1]).all()
     assert (run.wind == [WIND] * 41).all()
     speed = np.linalg.norm(np.array(WIND) - [state.v_W for state in states], axis=1)
-    assert run.tables["outputs"]["airspeed"] == pytest.approx(speed, rel=1e-12)
+    assert run.tables["derived"]["airspeed"] == pytest.approx(speed, rel=1e-12)
 
 
 def test_without_a_reference_there_are_no_tracking_errors(flown):
@@ -50,9 +50,9 @@ def test_without_a_reference_there_are_no_tracking_errors(flown):
 
 
 def test_the_viewer_shows_a_flight_without_a_reference(flown):
-    """Every number of a frame is finite: the drone stands for its own reference."""
-    frame = frame_at([flown[0].telemetry()], 0.1)
-    assert (frame.reference_W == frame.p_W).all() and frame.close.reference_W == tuple(frame.p_W[0])
+    """All values of a frame are finite: the drone's position replaces the missing reference."""
+    frame = recorded_frame([flown[0].telemetry()], 0.1)
+    assert (frame.reference_W == frame.p_W).all() and frame.detail.reference_W == tuple(frame.p_W[0])
 
 
 @pytest.mark.parametrize("form", ["point", "rows", "function"])
@@ -63,7 +63,7 @@ def test_a_reference_makes_tracking_errors(flown, form):
     desired = np.stack([1.0 + 0.1 * time, 2.0 + 0.0 * time, 3.0 + 0.0 * time], axis=1) if form != "point" else (1, 2, 4)
     run = engine.telemetry((lambda t: (1.0 + 0.1 * t, 2.0, 3.0)) if form == "function" else desired)
     errors = np.linalg.norm(np.array([state.p_W for state in states]) - desired, axis=1)
-    assert run.summary()["tracking error, RMS"].value == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-9)
+    assert run.summary()["position error, RMS"].value == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-9)
     assert run.summary()["final position error"].value == pytest.approx(errors[-1], rel=1e-9)
 
 
@@ -73,7 +73,7 @@ def test_a_run_of_the_engine_is_plotted_saved_and_loaded(flown, tmp_path):
     assert (tmp_path / "attitude.png").stat().st_size > 10_000
     loaded = samara.load_run(run.save(tmp_path / "run.mcap"))
     assert (loaded.tables["state"].rows == run.tables["state"].rows).all()
-    assert loaded.tracks[0].vehicle == flown[0].vehicle and repr(loaded) == repr(run)
+    assert loaded.drone_records[0].vehicle == flown[0].vehicle and repr(loaded) == repr(run)
 
 
 def test_telemetry_begins_anew_with_a_reset():
@@ -82,10 +82,10 @@ def test_telemetry_begins_anew_with_a_reset():
     engine.reset()
     with pytest.raises(ValueError, match="nothing was recorded; expected at least one step"):
         engine.telemetry()
-    engine.step(0.001, Environment(wind_W=Vec3(1.0, 0.0, 0.0), motor_power=(1.0, 0.0, 1.0, 1.0)))
+    engine.step(0.001, Environment(wind_W=Vec3(1.0, 0.0, 0.0), motor_effectiveness=(1.0, 0.0, 1.0, 1.0)))
     run = engine.telemetry()
     assert run.time.tolist() == [0.0, 0.001] and engine.time == 0.001
-    assert run.tables["environment"]["motor_power"][0].tolist() == [1.0, 0.0, 1.0, 1.0]
+    assert run.tables["environment"]["motor_effectiveness"][0].tolist() == [1.0, 0.0, 1.0, 1.0]
 
 
 def test_telemetry_that_cannot_be_is_one_sentence(flown):
@@ -116,5 +116,5 @@ def test_a_motion_of_the_rigid_body_is_a_run(motor_lag):
     assert run.position[:, 2].max() == pytest.approx(25.0 / (2 * 9.81), abs=1e-4)
     assert run.summary()["final position"].value == pytest.approx((0.0, 0.0, 5.0 - 0.5 * 9.81), abs=1e-8)
     assert run.rotor_speed.shape == (201, 0 if motor_lag is None else 4)
-    held = quad.telemetry(solution.t, solution.y, np.zeros((4, 201)))
-    assert (held.command == run.command).all()
+    tabulated = quad.telemetry(solution.t, solution.y, np.zeros((4, 201)))
+    assert (tabulated.command == run.command).all()

@@ -29,7 +29,7 @@ from samara.scenario.file import load_scenario
 from samara.sensors.registry import part
 from samara.vehicles.exchange.formats import read_aircraft
 from samara.vehicles.parts.parts_list import read_parts_list
-from samara.wind.wind_field import Replay
+from samara.wind.wind_field import RecordedWind
 from samara.world.obstacles import HeightMap
 from samara.world.track import load_track
 
@@ -45,7 +45,7 @@ NANOBENCH = (
 
 
 class Bomb(NamedTuple):
-    """How to build one of a size, who reads its first file, and the sentence at the size `scale`"""
+    """How to build a bomb of a size, the reader of its first file, and the sentence at the size `scale`."""
 
     build: Callable[[int], Files]
     read: Callable[[Path], Any]
@@ -53,8 +53,8 @@ class Bomb(NamedTuple):
     sentence: str
 
 
-def repeated(head: bytes, block: bytes, megabytes: int) -> bytes:
-    """A gzip file of megabytes of one block: members of a megabyte each"""
+def gzip_blocks(head: bytes, block: bytes, megabytes: int) -> bytes:
+    """A gzip file of megabytes of one block: members of a megabyte each."""
     member = gzip.compress(block * ((1 << 20) // len(block)))
     return gzip.compress(head) + member * megabytes
 
@@ -104,7 +104,7 @@ def mjcf_activations(n: int) -> Files:
 
 
 def nested_formats(n: int) -> Files:
-    """ULog formats of arrays of formats of arrays: 100ⁿ fields"""
+    """ULog formats of arrays of formats of arrays: 100ⁿ fields."""
     file = b"ULog\x01\x12\x35\x01" + bytes(8) + message("B", bytes(40))
     for i in range(n):
         file += message("F", f"f{i}:f{i + 1}[100] x;".encode())
@@ -113,7 +113,7 @@ def nested_formats(n: int) -> Files:
 
 
 def empty_frames(n: int) -> Files:
-    """Blackbox frames of one byte that stand for 255 numbers"""
+    """Blackbox frames of one byte that encode 255 numbers."""
     names = ",".join(["time", *(f"x{i}" for i in range(254))])
     null = ",".join(["9"] * 255)
     zeros = ",".join(["0"] * 255)
@@ -126,7 +126,7 @@ def empty_frames(n: int) -> Files:
 
 
 def recursive_view(n: int) -> Files:
-    """A ROS 2 bag of SQLite whose messages are a query without end"""
+    """A ROS 2 bag of SQLite whose messages are an endless query."""
     connection = sqlite3.connect(":memory:")
     connection.executescript(f"""
         CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT, type TEXT, serialization_format TEXT);
@@ -140,7 +140,7 @@ def recursive_view(n: int) -> Files:
 
 
 def bag_chunk(n: int) -> Files:
-    """A ROS 2 bag whose chunk says that it is small, and unpacks to n MB"""
+    """A ROS 2 bag whose chunk claims to be small, and unpacks to n MB."""
     out = io.BytesIO()
     writer = Writer(out, compression=CompressionType.LZ4)
     writer.start(profile="ros2", library="")
@@ -159,14 +159,18 @@ def _lz4_zeros(megabytes: int) -> bytes:
 
 
 def recording_chunks(n: int) -> Files:
-    """A recording with n chunks, each of 16 MB of nothing in a few bytes"""
-    from .recordings import joined, originals, records
+    """A recording with n chunks, each of 16 MB of zeros in a few bytes."""
+    from .recordings import records, serialise_records, stored_recordings
 
-    opening = records(originals()[0])[:12]
+    opening = records(stored_recordings()[0])[:12]
     data = struct.pack("<BQ", 0x90, (1 << 24) - 9) + bytes((1 << 24) - 9)
     packed = zstandard.compress(data)
     body = struct.pack("<QQQI", 0, 1, len(data), zlib.crc32(data)) + struct.pack("<I4s", 4, b"zstd")
-    return {"a.mcap": MAGIC + joined(opening) + joined([(6, body + struct.pack("<Q", len(packed)) + packed)]) * n}
+    return {
+        "a.mcap": MAGIC
+        + serialise_records(opening)
+        + serialise_records([(6, body + struct.pack("<Q", len(packed)) + packed)]) * n
+    }
 
 
 def waypoints(n: int) -> Files:
@@ -206,19 +210,19 @@ BOMBS = {
         "rotors has 20000 entries: expected at most 64",
     ),
     "lines of a CSV": Bomb(
-        lambda n: {"a.csv.gz": repeated(NANOBENCH.encode() + b"\n", b"1\n", n)},
+        lambda n: {"a.csv.gz": gzip_blocks(NANOBENCH.encode() + b"\n", b"1\n", n)},
         read_log,
         250,
         "line 2 is not a row of numbers",
     ),
     "one line of a CSV": Bomb(
-        lambda n: {"a.csv.gz": repeated(NANOBENCH.encode() + b"\n", b"1,", n)},
+        lambda n: {"a.csv.gz": gzip_blocks(NANOBENCH.encode() + b"\n", b"1,", n)},
         read_log,
         250,
         "has a line that is too long; expected at most 1 MB",
     ),
     "blank lines of a DataFlash text": Bomb(
-        lambda n: {"a.bin.gz": repeated(b"FMT, 128, 89, FMT, BBnNZ, Type\n", b"x" * 4095 + b"\n", n)},
+        lambda n: {"a.bin.gz": gzip_blocks(b"FMT, 128, 89, FMT, BBnNZ, Type\n", b"x" * 4095 + b"\n", n)},
         read_log,
         300,
         TOO_MANY_BYTES,
@@ -273,7 +277,7 @@ BOMBS = {
     ),
     "rows of a wind table": Bomb(
         lambda n: {"a.csv": b"time,wind_x,wind_y,wind_z\n" + b"0,0,0,0\n" * n},
-        Replay.from_file,
+        RecordedWind.from_file,
         2_000_000,
         "has too many cells; expected at most 5,000,000",
     ),
@@ -281,16 +285,16 @@ BOMBS = {
 
 
 def make(rng: Random) -> Case:
-    """A bomb of any size up to that of the test"""
+    """Create a bomb of any size up to that of the test."""
     name = rng.choice(sorted(BOMBS))
     bomb = BOMBS[name]
     scale = rng.choice((1, 2, bomb.scale // 100 + 1, bomb.scale // 2 + 1, bomb.scale))
     return Case((name, bomb.build(scale)), (f"{name}, size {scale}",))
 
 
-def read(given: tuple[str, Files], folder: Path) -> None:
-    """What the reader of its kind says; whatever it makes of a small one is checked elsewhere."""
-    name, files = given
+def read(bomb: tuple[str, Files], folder: Path) -> None:
+    """Read it with the reader of its format; the result of a small one is checked elsewhere."""
+    name, files = bomb
     beside = folder / "bomb"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()

@@ -1,4 +1,4 @@
-"""Parts lists and tracks: vehicles to build and courses to race on, with something wrong in them."""
+"""Parts lists and tracks: vehicles to build and courses to race on, with errors in them."""
 
 import copy
 import os
@@ -13,7 +13,7 @@ from samara.vehicles.parts.parts_list import read_parts_list
 from samara.world.track import TrackError, load_track
 
 from .law import Case, Reader
-from .mutate import mutated_bytes, mutated_toml, toml
+from .mutate import mutate_bytes, mutate_toml, toml
 from .vehicles import documents
 
 APC = "PROP RPM = 2000\n V J Pe Ct Cp\n" + "".join(f" {k} {0.1 * k} 0.1 {0.11 - 0.01 * k} 0.05\n" for k in range(5))
@@ -44,12 +44,12 @@ NAMES = (
 
 
 def parts_seeds() -> list[Case]:
-    """Both"""
-    return [Case((toml(own).encode(), APC.encode())) for own in PARTS]
+    """Return both parts lists."""
+    return [Case((toml(document).encode(), APC.encode())) for document in PARTS]
 
 
 def make_parts(rng: Random) -> Case:
-    """One with something wrong in it or in its propeller's file, or with a hostile name"""
+    """Create one with an error in it or in its propeller's file, or with a hostile name."""
     base, propeller = copy.deepcopy(rng.choice(PARTS)), APC.encode()
     kind = rng.random()
     if kind < 0.15:
@@ -57,48 +57,48 @@ def make_parts(rng: Random) -> Case:
         base[key] = rng.choice(NAMES)
         return Case((toml(base).encode(), propeller), (f"{key} = {base[key]!r}",))
     if kind < 0.25:
-        propeller, told = mutated_bytes(propeller, rng)
-        return Case((toml(PARTS[1]).encode(), propeller), tuple(told))
-    text, told = mutated_toml(base, rng)
-    return Case((text.encode("utf-8", "surrogatepass"), propeller), tuple(told))
+        propeller, changes = mutate_bytes(propeller, rng)
+        return Case((toml(PARTS[1]).encode(), propeller), tuple(changes))
+    text, changes = mutate_toml(base, rng)
+    return Case((text.encode("utf-8", "surrogatepass"), propeller), tuple(changes))
 
 
-def read_parts(given: tuple[bytes, bytes], folder: Path) -> Any:
-    """The vehicle, and the file that it would be written to"""
-    text, propeller = given
+def read_parts(case_input: tuple[bytes, bytes], folder: Path) -> Any:
+    """Build the vehicle, and create the file that it would be written to."""
+    text, propeller = case_input
     (folder / "parts.toml").write_bytes(text)
     (folder / "prop.dat").write_bytes(propeller)
     if not (folder / "pipe.dat").exists():
         os.mkfifo(folder / "pipe.dat")
-    own = read_parts_list(folder / "parts.toml")
-    made = assemble(own)
-    (folder / f"{file_stem(own.name)}.new").write_text("")
-    return made.mass, [rotor.k_thrust for rotor in made.rotors]
+    parts_list = read_parts_list(folder / "parts.toml")
+    built = assemble(parts_list)
+    (folder / f"{file_stem(parts_list.name)}.new").write_text("")
+    return built.mass, [rotor.k_thrust for rotor in built.rotors]
 
 
 PARTS_LISTS = Reader("parts list", parts_seeds, make_parts, read_parts, (ValueError, OSError), lines=True, share=2)
 
 
 def track_seeds() -> list[Case]:
-    """The shipped ones"""
-    return [Case(toml(own).encode()) for own in documents("samara.tracks")]
+    """Return the shipped tracks."""
+    return [Case(toml(document).encode()) for document in documents("samara.tracks")]
 
 
 def make_track(rng: Random) -> Case:
-    """One with something wrong in it, or with a vehicle from elsewhere"""
+    """Create one with an error in it, or with a vehicle from elsewhere."""
     base = copy.deepcopy(rng.choice(documents("samara.tracks")))
     if rng.random() < 0.1:
         base["vehicle"] = rng.choice((*NAMES, "/etc/passwd.toml", "../own.toml/.", "track.toml/"))
         return Case(toml(base).encode(), (f"vehicle = {base['vehicle']!r}",))
-    text, told = mutated_toml(base, rng)
-    return Case(text.encode("utf-8", "surrogatepass"), tuple(told))
+    text, changes = mutate_toml(base, rng)
+    return Case(text.encode("utf-8", "surrogatepass"), tuple(changes))
 
 
 def read_track(data: bytes, folder: Path) -> Any:
-    """The track and its vehicle"""
+    """Load the track and its vehicle."""
     (folder / "track.toml").write_bytes(data)
-    own = load_track(folder / "track.toml")
-    return own, vehicle(own.vehicle).mass
+    track = load_track(folder / "track.toml")
+    return track, vehicle(track.vehicle).mass
 
 
 TRACKS = Reader("track", track_seeds, make_track, read_track, (TrackError, VehicleError), lines=True)

@@ -25,7 +25,7 @@ def card(version=2, fixed=FIXED, checked=True):
     head = struct.pack("<BHH", 0xBC, version, len(types))
     for number, name, variables in types:
         head += struct.pack("<H", number) + name + b"\0" + struct.pack("<H", len(variables))
-        head += b"".join(own.encode() + b"\0" for own in variables)
+        head += b"".join(variable.encode() + b"\0" for variable in variables)
     clock, tick = ("<HI", 1e3) if version == 1 else ("<HQ", 1e6)
     body = b""
     for k, t in enumerate(TIME):
@@ -83,7 +83,7 @@ def message(kind, data):
 
 
 def ulog(rows, parameters=(), changing=(), topics=PX4):
-    """A ULog file: N messages of each topic, 4 ms apart from 2 s on, sampled 1 ms before they are said."""
+    """A ULog file: N messages of each topic, 4 ms apart from 2 s on, sampled 1 ms before they are logged."""
     file = b"ULog\x01\x12\x35\x01" + struct.pack("<Q", 2_000_000) + message("B", bytes(40))
     for name, (fields, _) in topics.items():
         file += message("F", f"{name}:{fields};".encode())
@@ -94,8 +94,8 @@ def ulog(rows, parameters=(), changing=(), topics=PX4):
         file += message("A", struct.pack("<BH", 0, number) + name.encode())
     for k in range(N):
         for number, (name, values) in enumerate(rows.items()):
-            said = 2_000_000 + 4000 * k
-            times = (said, said - 1000) if "timestamp_sample" in topics[name][0] else (said,)
+            logged_us = 2_000_000 + 4000 * k
+            times = (logged_us, logged_us - 1000) if "timestamp_sample" in topics[name][0] else (logged_us,)
             values = [v + 100 * (k % 2) if (name, i) in changing else v for i, v in enumerate(values)]
             file += message("D", struct.pack("<H", number) + struct.pack(topics[name][1], *times, *values))
     return file
@@ -143,12 +143,12 @@ PARAMETERS |= {"SERVO6_FUNCTION": 36, "SERVO3_FUNCTION": 0, "SERVO4_FUNCTION": 0
 
 
 def flight_messages(kinds=("ESC", "XKF1", "XKQ", "IMU", "BAT")):
-    """(kind, values) as they are meant, in the order of time"""
-    found = [("PARM", (1000, name, value, value)) for name, value in PARAMETERS.items()]
+    """(type, values) in physical units, in order of time."""
+    messages = [("PARM", (1000, name, value, value)) for name, value in PARAMETERS.items()]
     for k in range(N):
         t = 5_000_000 + 2500 * k
-        found.append(("RCOU", (t, 1100, 1300, 0, 0, 1500, 1900)))
-        own = {
+        messages.append(("RCOU", (t, 1100, 1300, 0, 0, 1500, 1900)))
+        by_type = {
             "ESC": [(t, channel, 1000.0 * (channel + 1)) for channel in (0, 1, 4, 5)],
             "XKF1": [(t, core, 1, 2, 3, 0.1, 0.2, -0.3, 0, 1.0 + core, 2.0, -3.0) for core in (0, 1)],
             "XKQ": [(t, core, *(PITCHED if core == 0 else (1, 0, 0, 0))) for core in (0, 1)],
@@ -157,8 +157,8 @@ def flight_messages(kinds=("ESC", "XKF1", "XKQ", "IMU", "BAT")):
             "GPS": [(t, 0, 3, 47.0 + 1e-6 * k, 8.0, 500.0, 2.0, 90.0, -1.0)],
             "BAT": [(t, 0, 16.2)],
         }
-        found += [(kind, values) for kind in kinds for values in own[kind]]
-    return found
+        messages += [(kind, values) for kind in kinds for values in by_type[kind]]
+    return messages
 
 
 def packed(kind, number, layout, values):
@@ -180,6 +180,8 @@ def dataflash(messages):
 
 def as_text(messages):
     lines = [f"FMT, 128, 89, FMT, {FMT[0]}, {FMT[1]}"]
-    lines += [f"FMT, {129 + i}, 89, {kind}, {own[0]}, {own[1]}" for i, (kind, own) in enumerate(DATAFLASH.items())]
+    lines += [
+        f"FMT, {129 + i}, 89, {kind}, {layout[0]}, {layout[1]}" for i, (kind, layout) in enumerate(DATAFLASH.items())
+    ]
     lines += [", ".join([kind, *map(str, values)]) for kind, values in messages]
     return ("\n".join(lines) + "\n").encode()

@@ -1,4 +1,4 @@
-"""Vehicle files of other programs in XML: those of the tests, with elements, texts and attributes changed."""
+"""Vehicle files of other programs in XML: those of the tests, with changed elements, texts and attributes."""
 
 from copy import deepcopy
 from functools import lru_cache
@@ -10,18 +10,18 @@ from xml.etree.ElementTree import Element, fromstring, register_namespace, tostr
 from samara import VehicleError, vehicle
 from samara.core.lazy_import import MissingExtraError
 from samara.vehicles.exchange.formats import read_aircraft
-from samara.vehicles.exchange.imported_vehicle import built
+from samara.vehicles.exchange.imported_vehicle import build_imported
 from samara.vehicles.parts.parts_list import PartsError
 
 from .law import Case, Reader
-from .mutate import mutated_text
+from .mutate import mutate_text
 from .nasty import TEXTS
 
 FILES = Path(__file__).parents[1] / "vehicles"
 XACRO = "http://www.ros.org/wiki/xacro"
-SETS = {  # what is read: the files that lie beside each other
-    "heron/model.sdf": {own: FILES / "models" / own for own in ("heron/model.sdf", "heron_base/model.sdf")},
-    "wren.xacro": {own: FILES / own for own in ("wren.xacro", "wren_rotor.xacro")},
+SETS = {  # the file to read: the files beside each other
+    "heron/model.sdf": {name: FILES / "models" / name for name in ("heron/model.sdf", "heron_base/model.sdf")},
+    "wren.xacro": {name: FILES / name for name in ("wren.xacro", "wren_rotor.xacro")},
     "martin.xml": {"martin.xml": FILES / "martin.xml"},
 }
 NUMBERS = (
@@ -57,7 +57,7 @@ WORDS = (
 
 
 class Files(NamedTuple):
-    """Which file is read, and what lies beside it"""
+    """The file to read, and the files beside it."""
 
     target: str
     texts: dict[str, str]
@@ -75,44 +75,44 @@ def seeds() -> list[Case]:
 
 def make(rng: Random) -> Case:
     target = rng.choice(tuple(SETS))
-    own = dict(texts(target))
-    name = rng.choice(tuple(own))
-    root, told = fromstring(own[name]), []
+    file_texts = dict(texts(target))
+    name = rng.choice(tuple(file_texts))
+    root, changes = fromstring(file_texts[name]), []
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        told.append(_change(root, rng))
+        changes.append(_change(root, rng))
     text = tostring(root, encoding="unicode")
     if rng.random() < 0.05:
-        text, more = mutated_text(text, rng)
-        told += more
-    return Case(Files(target, {**own, name: text}), (f"{target}, {name}", *told))
+        text, further_changes = mutate_text(text, rng)
+        changes += further_changes
+    return Case(Files(target, {**file_texts, name: text}), (f"{target}, {name}", *changes))
 
 
 def _change(root: Element, rng: Random) -> str:
-    """An element away, again, or elsewhere; a text, an attribute or a tag that is another"""
-    parents = [own for own in root.iter() if len(own)]
+    """Remove, duplicate or move an element; replace a text, an attribute or a tag."""
+    parents = [element for element in root.iter() if len(element)]
     parent = rng.choice(parents) if parents else root
-    own = rng.choice(list(parent)) if len(parent) else parent
+    element = rng.choice(list(parent)) if len(parent) else parent
     change = rng.choice(
         ("away", "again", "elsewhere", "text", "text", "text", "attribute", "attribute", "attribute", "tag")
     )
-    if change == "away" and own is not parent:
-        parent.remove(own)
-    elif change == "again" and own is not parent:
-        parent.insert(rng.randrange(len(parent)), deepcopy(own))
+    if change == "away" and element is not parent:
+        parent.remove(element)
+    elif change == "again" and element is not parent:
+        parent.insert(rng.randrange(len(parent)), deepcopy(element))
     elif change == "elsewhere":
-        rng.choice(list(root.iter())).append(deepcopy(own))
+        rng.choice(list(root.iter())).append(deepcopy(element))
     elif change == "tag":
-        own.tag = rng.choice(list(root.iter())).tag
+        element.tag = rng.choice(list(root.iter())).tag
     elif change == "text":
-        leaf = rng.choice([each for each in root.iter() if (each.text or "").strip()] or [own])
+        leaf = rng.choice([candidate for candidate in root.iter() if (candidate.text or "").strip()] or [element])
         leaf.text = rng.choice((*NUMBERS, *WORDS, *TEXTS))
         return f"{leaf.tag} = {leaf.text[:40]!r}"
     else:
-        bearer = rng.choice([each for each in root.iter() if each.attrib] or [own])
-        key = rng.choice(tuple(bearer.attrib) or ("name",))
-        bearer.set(key, rng.choice((*NUMBERS, *WORDS, *TEXTS)))
-        return f"{bearer.tag} {key} = {bearer.attrib[key][:40]!r}"
-    return f"{own.tag} {change}"
+        with_attributes = rng.choice([candidate for candidate in root.iter() if candidate.attrib] or [element])
+        key = rng.choice(tuple(with_attributes.attrib) or ("name",))
+        with_attributes.set(key, rng.choice((*NUMBERS, *WORDS, *TEXTS)))
+        return f"{with_attributes.tag} {key} = {with_attributes.attrib[key][:40]!r}"
+    return f"{element.tag} {change}"
 
 
 try:
@@ -126,12 +126,12 @@ def _iris() -> Any:
     return vehicle("iris")
 
 
-def read(given: Files, folder: Path) -> Any:
-    for name, text in given.texts.items():
+def read(case_input: Files, folder: Path) -> Any:
+    for name, text in case_input.texts.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="replace")
-    return built(read_aircraft(folder / given.target), _iris())
+    return build_imported(read_aircraft(folder / case_input.target), _iris())
 
 
 FOREIGN = Reader("foreign", seeds, make, read, (VehicleError, PartsError, MissingExtraError), lines=True, share=3)

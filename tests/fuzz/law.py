@@ -1,4 +1,4 @@
-"""What may happen when a reader is given something: the law that every case is judged by."""
+"""The law that every case is checked against: the permitted results of a reader."""
 
 import linecache
 import math
@@ -14,22 +14,22 @@ import numpy as np
 import samara
 
 SOURCE, HERE = Path(samara.__file__).parent, Path(__file__).parent
-LONGEST = 2000  # letters of a sentence
+MAX_SENTENCE_LENGTH = 2000  # characters of a sentence
 
 
 class Case(NamedTuple):
-    """What a reader is given, and what was made wrong in it"""
+    """The input of a reader, and the errors that were put into it."""
 
     given: Any
     told: tuple[str, ...] = ()
 
 
 class Reader(NamedTuple):
-    """Something that reads: inputs that it should take, inputs that are almost so, and how it is asked
+    """A reader under test: inputs that it should accept, inputs that are almost right, and the function that reads one.
 
-    `errors` are those it may raise, each by a `raise` of our own, and `pythons` those that may be Python's: for an argument
-    of a wrong type these are as good. `lines` says whether its errors may have more than one line, `strangers` whether its
-    inputs are somebody else's: then what a sentence quotes of them is short and printable.
+    `errors` are those it may raise by a `raise` in Samara, and `pythons` those that Python may raise: for an argument of a
+    wrong type these are as good. `lines` permits errors of more than one line; `strangers` marks untrusted inputs, of which a
+    sentence must quote only short and printable parts.
     """
 
     name: str
@@ -43,14 +43,14 @@ class Reader(NamedTuple):
     share: int = 1
 
 
-def wrong_with_error(reader: Reader, error: BaseException) -> str:
-    """What is wrong with an error as an answer; nothing where it is the reader's own, in one sentence"""
+def describe_wrong_error(reader: Reader, error: BaseException) -> str:
+    """Describe the defect of an error; "" if it is an error of the reader in one sentence."""
     kind = type(error).__name__
     if isinstance(error, reader.pythons):
         return ""
     if not isinstance(error, reader.errors):
         return f"{kind}: {_first_line(error)}"
-    if not _deliberate(error.__traceback__):
+    if not _is_deliberate(error.__traceback__):
         return f"{kind} that nobody raised: {_first_line(error)}"
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     sentences = text.split("\n")
@@ -60,7 +60,7 @@ def wrong_with_error(reader: Reader, error: BaseException) -> str:
         return f"{kind} with an empty line: {text[:200]!r}"
     if not reader.strangers:
         return ""
-    if max(map(len, sentences)) > LONGEST:
+    if max(map(len, sentences)) > MAX_SENTENCE_LENGTH:
         return f"{kind} of {max(map(len, sentences))} letters: {text[:200]!r}"
     raw = [letter for letter in text if letter != "\n" and unicodedata.category(letter) in ("Cc", "Zl", "Zp", "Cs")]
     return f"{kind} with the letter {raw[0]!r} in it: {text[:200]!r}" if raw else ""
@@ -73,8 +73,8 @@ def _first_line(error: BaseException) -> str:
         return f"no text ({type(other).__name__})"
 
 
-def _deliberate(trace: TracebackType | None) -> bool:
-    """Whether the innermost frame is a `raise` of Samara's, or the call itself did not fit the function"""
+def _is_deliberate(trace: TracebackType | None) -> bool:
+    """Whether the innermost frame is a `raise` in Samara, or the arguments did not fit the function."""
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     if trace is None:
@@ -85,28 +85,28 @@ def _deliberate(trace: TracebackType | None) -> bool:
     return file.is_relative_to(SOURCE) and "raise" in linecache.getline(str(file), trace.tb_lineno)
 
 
-def not_numbers(thing: Any) -> str:
-    """Where in an object there is a NaN; nothing where there is none"""
+def find_nan(thing: Any) -> str:
+    """Return the path of a NaN in an object; "" if there is none."""
     return next((path or "the result" for path, value in _numbers(thing, "", set()) if math.isnan(value)), "")
 
 
-def _numbers(thing: Any, path: str, seen: set[int]) -> Iterator[tuple[str, float]]:
+def _numbers(thing: Any, path: str, visited_ids: set[int]) -> Iterator[tuple[str, float]]:
     if isinstance(thing, float):
         yield path, thing
         return
-    if thing is None or isinstance(thing, (str, bytes, int, type)) or id(thing) in seen:
+    if thing is None or isinstance(thing, (str, bytes, int, type)) or id(thing) in visited_ids:
         return
-    seen.add(id(thing))
+    visited_ids.add(id(thing))
     if isinstance(thing, np.ndarray):
         if thing.dtype.kind == "f" and thing.size:
             yield path, float(np.sum(thing * 0.0)) if np.isnan(thing).any() else 0.0
     elif isinstance(thing, dict):
         for key, value in thing.items():
-            yield from _numbers(value, f"{path}[{key!r:.40}]", seen)
+            yield from _numbers(value, f"{path}[{key!r:.40}]", visited_ids)
     elif isinstance(thing, (list, tuple, set, frozenset)):
         names = getattr(thing, "_fields", None)
         for k, value in enumerate(thing):
-            yield from _numbers(value, f"{path}.{names[k]}" if names else f"{path}[{k}]", seen)
+            yield from _numbers(value, f"{path}.{names[k]}" if names else f"{path}[{k}]", visited_ids)
     elif hasattr(thing, "__dataclass_fields__"):
         for name in thing.__dataclass_fields__:
-            yield from _numbers(getattr(thing, name, None), f"{path}.{name}", seen)
+            yield from _numbers(getattr(thing, name, None), f"{path}.{name}", visited_ids)

@@ -1,4 +1,4 @@
-"""Packets: MAVLink streams of PX4, servos of ArduPilot, motors of Betaflight, and what a ground station hears."""
+"""Packets: MAVLink streams of PX4, servos of ArduPilot, motors of Betaflight, and messages to a ground station."""
 
 import math
 import struct
@@ -9,15 +9,15 @@ from random import Random
 from typing import Any
 
 from samara.core.algebra import ZERO
-from samara.link.ardupilot import PACKETS, output, parse_servos
+from samara.link.ardupilot import PACKETS, output_from_pulse, parse_servos
 from samara.link.betaflight import MOTORS, parse_motors
-from samara.link.ground_station import PX4, GroundStation, Wire
-from samara.link.mavlink import LARGEST, Listener, Speaker, layout
-from samara.link.px4 import output as px4_output
+from samara.link.ground_station import PX4, GroundStation, GroundStationConnection
+from samara.link.mavlink import MAX_FRAME_SIZE, FrameEncoder, FrameParser, layout
+from samara.link.px4 import clamp_output as px4_output
 from samara.sensors.site import HOME
 
 from .law import Case, Reader
-from .mutate import mutated_bytes
+from .mutate import mutate_bytes
 
 NAMES = ("HIL_ACTUATOR_CONTROLS", "COMMAND_LONG", "HEARTBEAT", "COMMAND_ACK", "STATUSTEXT")
 ODD = (0.0, 1.0, -1.0, math.nan, math.inf, -math.inf, 1e38, 1e-45)
@@ -30,8 +30,8 @@ FRAMES = (
 )
 
 
-class _Told(Wire):
-    """A wire without a socket that says what it is told"""
+class _PreparedWire(GroundStationConnection):
+    """A wire without a socket that returns prepared data."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__("127.0.0.1", 0, stream=True)
@@ -42,11 +42,11 @@ class _Told(Wire):
 
 
 def _stream(rng: Random, forged: bool) -> bytes:
-    speaker = Speaker(rng.randrange(256), rng.choice((1, 0, 190)))
+    speaker = FrameEncoder(rng.randrange(256), rng.choice((1, 0, 190)))
     data = b""
     for _ in range(rng.randrange(1, 5)):
         name, fields = rng.choice(FRAMES)
-        if forged:  # well checksummed, and full of what no autopilot says
+        if forged:  # with correct checksums, and full of values that no autopilot sends
             payload = bytearray(layout(name).packing.pack(*fields))
             for _ in range(rng.randrange(4)):
                 at = rng.randrange(len(payload))
@@ -70,7 +70,7 @@ def _packet(kind: str, rng: Random) -> bytes:
 
 
 def seeds() -> list[Case]:
-    """What autopilots send"""
+    """Return packets that autopilots send."""
     rng = Random(0)
     return [
         Case(("mavlink", _stream(rng, False), (7,))),
@@ -79,41 +79,41 @@ def seeds() -> list[Case]:
 
 
 def make(rng: Random) -> Case:
-    """Packets forged, or damaged on their way; a stream also in pieces"""
+    """Create forged packets, or packets damaged in transit; a stream also in pieces."""
     kind = rng.choice(("mavlink", "mavlink", "mavlink", "servos", "motors"))
-    data, told = _packet(kind, rng), ["forged"]
+    data, changes = _packet(kind, rng), ["forged"]
     if rng.random() < 0.6:
-        data, told = mutated_bytes(data, rng)
+        data, changes = mutate_bytes(data, rng)
     pieces = tuple(sorted(rng.randrange(len(data) + 1) for _ in range(rng.randrange(4))))
-    return Case((kind, data, pieces), (kind, *told))
+    return Case((kind, data, pieces), (kind, *changes))
 
 
-def read(given: tuple[str, bytes, tuple[int, ...]], folder: Path) -> Any:
-    """The outputs that a link makes of a packet; whatever it says, they are within 0 … 1"""
-    kind, data, pieces = given
+def read(case_input: tuple[str, bytes, tuple[int, ...]], folder: Path) -> Any:
+    """Return the outputs that a link computes from a packet; for any content they are within 0 … 1."""
+    kind, data, pieces = case_input
     if kind == "servos":
         servos = parse_servos(data)
-        outputs = [] if servos is None else [output(pulse) for pulse in servos.pulses]
+        outputs = [] if servos is None else [output_from_pulse(pulse) for pulse in servos.pulses]
     elif kind == "motors":
         outputs = [min(max(u, 0.0), 1.0) for u in parse_motors(data) or ()]
     else:
-        outputs = _heard(data, pieces)
+        outputs = _listen(data, pieces)
     assert all(0.0 <= u <= 1.0 for u in outputs), outputs
     return outputs
 
 
-def _heard(data: bytes, pieces: tuple[int, ...]) -> list[float]:
-    """The same frames in one piece and in several, and nothing kept that no frame can need"""
-    whole, parts = Listener(*NAMES), Listener(*NAMES)
-    frames = list(whole.hear(data))
+def _listen(data: bytes, pieces: tuple[int, ...]) -> list[float]:
+    """Check that frames are the same in one piece and in several, and that the buffer never exceeds a frame."""
+    listener, parts = FrameParser(*NAMES), FrameParser(*NAMES)
+    frames = list(listener.parse(data))
     ends = [0, *pieces, len(data)]
-    again = [frame for a, b in pairwise(ends) for frame in parts.hear(data[a:b])]
+    again = [frame for a, b in pairwise(ends) for frame in parts.parse(data[a:b])]
     assert repr(frames) == repr(again), "a stream in pieces holds other frames"
-    assert len(whole.waiting) <= LARGEST, "more is waited for than any frame is long"
-    said: list[str] = []
-    station = GroundStation(_Told(data), PX4, "PX4", lambda level, text: said.append(text))
-    station.look(10_000_000, HOME.origin, ZERO)
-    assert all(text.isprintable() for text in said), f"said raw: {said}"
+    assert len(listener.pending) <= MAX_FRAME_SIZE, "more is waited for than any frame is long"
+    messages: list[str] = []
+    station = GroundStation(_PreparedWire(data), PX4, "PX4", lambda level, text: messages.append(text))
+    station.poll(10_000_000, HOME.origin, ZERO)
+    assert all(text.isprintable() for text in messages), f"said raw: {messages}"
     answers = [frame for frame in frames if frame.id == layout("HIL_ACTUATOR_CONTROLS").id]
     return [px4_output(u) for frame in answers for u in frame.fields[2:18]]
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from support.repository import RECORDINGS
 
-from samara.identify.log_checks import check, repaired
+from samara.identify.log_checks import check, repair_log
 from samara.identify.readers import read_log
 
 from .flight_logs import PX4_ROWS, as_text, card, dataflash, flight_messages, ulog
 from .law import Case, Reader
-from .mutate import mutated, mutated_bytes, mutated_table
+from .mutate import mutate_bytes, mutate_document, mutate_table
 
 MAP = {
     "time": "t",
@@ -28,7 +28,7 @@ _FIRMWARE = "timestamp,motor.m1,motor.m2,motor.m3,motor.m4,gyro.x,gyro.y,gyro.z\
 )
 
 _BLACKBOX = RECORDINGS / "betaflight.bbl"
-read_log(_BLACKBOX)  # whose reader is compiled, and kept on disk, before what is touched is watched
+read_log(_BLACKBOX)  # compiles its reader into the disk cache before file accesses are checked
 
 Given = tuple[str, bytes, dict[str, Any] | None]
 
@@ -45,29 +45,29 @@ SOURCES: dict[str, Given] = {
 
 
 def seeds() -> list[Case]:
-    """One of each"""
-    return [Case(own) for own in SOURCES.values()]
+    """Return one of each."""
+    return [Case(source) for source in SOURCES.values()]
 
 
 def make(rng: Random) -> Case:
-    """One of them with something wrong in its bytes, its rows or its map"""
+    """Create one with an error in its bytes, its rows or its map."""
     kind = rng.choice(list(SOURCES))
     name, data, columns = SOURCES[kind]
     if columns is not None and rng.random() < 0.5:
-        columns, told = mutated(columns, rng)
+        columns, changes = mutate_document(columns, rng)
     elif name.endswith(".csv") and rng.random() < 0.7:
-        text, told = mutated_table(data.decode(), rng)
+        text, changes = mutate_table(data.decode(), rng)
         data = text.encode("utf-8", "surrogatepass")
     else:
-        data, told = mutated_bytes(data, rng)
-    return Case((name, data, columns), (kind, *told))
+        data, changes = mutate_bytes(data, rng)
+    return Case((name, data, columns), (kind, *changes))
 
 
-def read(given: Given, folder: Path) -> Any:
-    """What is found, and what is left of the log without it"""
-    name, data, columns = given
+def read(case_input: Given, folder: Path) -> Any:
+    """Check a log, and read it without the defects found."""
+    name, data, columns = case_input
     (folder / name).write_bytes(data)
-    return [(check(log), repaired(log)) for log in read_log(folder / name, columns)]
+    return [(check(log), repair_log(log)) for log in read_log(folder / name, columns)]
 
 
 LOGS = Reader("log", seeds, make, read, (ValueError,), share=3)

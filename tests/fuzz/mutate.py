@@ -14,27 +14,27 @@ Path = tuple[Any, ...]
 # Documents -----------------------------------------------------------------------------------------------------------
 
 
-def places(document: Any, path: Path = ()) -> Iterator[Path]:
-    """Every place in a document but its root; of long lists the first few"""
+def document_paths(document: Any, path: Path = ()) -> Iterator[Path]:
+    """Yield every path in a document except its root; of long lists the first few."""
     inside: Any = document.items() if isinstance(document, dict) else enumerate(document[:12])
     for key, value in inside:
         yield (*path, key)
         if isinstance(value, (dict, list)):
-            yield from places(value, (*path, key))
+            yield from document_paths(value, (*path, key))
 
 
-def mutated(document: Any, rng: Random) -> tuple[Any, list[str]]:
-    """A copy with one to three things wrong with it, and what they are"""
+def mutate_document(document: Any, rng: Random) -> tuple[Any, list[str]]:
+    """Return a copy with one to three errors, and their descriptions."""
     document = copy.deepcopy(document)
-    told = [_change(document, rng) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
-    return document, told
+    changes = [_change(document, rng) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+    return document, changes
 
 
 def _change(document: Any, rng: Random) -> str:
-    found = list(places(document))
-    if not found:
+    paths = list(document_paths(document))
+    if not paths:
         return "nothing: it is empty"
-    path = rng.choice(found)
+    path = rng.choice(paths)
     holder = _inside(document, path[:-1])
     key, value = path[-1], holder[path[-1]]
     name = ".".join(map(str, path))
@@ -44,22 +44,22 @@ def _change(document: Any, rng: Random) -> str:
     if change == "drop":
         del holder[key]
     elif change == "misspell" and isinstance(holder, dict):
-        new = rng.choice((f"{key}s", str(key)[1:], str(key).upper(), f"{key}_deg", str(nasty_value(rng))[:40], "kind"))
+        new = rng.choice((f"{key}s", str(key)[1:], str(key).upper(), f"{key}_deg", str(nasty_value(rng))[:40], "type"))
         holder[new] = holder.pop(key)
         return f"{name} renamed to {new!r}"
     elif change == "move":
-        other = rng.choice(found)
+        other_path = rng.choice(paths)
         try:
-            _inside(document, other[:-1])[other[-1]] = copy.deepcopy(value)
+            _inside(document, other_path[:-1])[other_path[-1]] = copy.deepcopy(value)
         except (LookupError, TypeError):
             return "nothing"
-        return f"{name} copied to {'.'.join(map(str, other))}"
+        return f"{name} copied to {'.'.join(map(str, other_path))}"
     elif change == "wrap":
         holder[key] = rng.choice(([value], {"value": value}, [value] * 3, str(value)))
     elif change == "repeat" and isinstance(value, list):
         holder[key] = (value * 1000)[: rng.choice((0, 1, 2, len(value) + 1, 2 * len(value), 1000))]
     elif change == "extra" and isinstance(value, dict):
-        value[rng.choice(("kind", "file", "name", "at", "x", ""))] = nasty_value(rng)
+        value[rng.choice(("type", "file", "name", "at", "x", ""))] = nasty_value(rng)
     elif change == "number" and isinstance(value, (int, float)) and not isinstance(value, bool):
         factor = rng.choice((-1, 0, 1e-9, 1e-3, 0.5, 1.0000001, 3, 1e3, 10**6, 1e9, 1e300))
         holder[key] = value * (factor if abs(value) < 1e300 else int(factor))
@@ -84,7 +84,7 @@ def _shown(value: Any) -> str:
 
 
 def toml(document: dict[str, Any]) -> str:
-    """A document as TOML, every table of it inline"""
+    """Format a document as TOML, with all tables inline."""
     return "".join(f"{_quoted(key)} = {_value(value)}\n" for key, value in document.items())
 
 
@@ -94,7 +94,7 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_quoted(key)} = {_value(own)}" for key, own in value.items()) + "}"
+        return "{" + ", ".join(f"{_quoted(key)} = {_value(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
     return value.isoformat() if isinstance(value, date) else repr(value)
@@ -106,12 +106,12 @@ def _quoted(text: Any) -> str:
 
 
 def json_text(document: Any) -> str:
-    """A document as JSON, dates as texts"""
+    """Format a document as JSON, dates as texts."""
     return json.dumps(document, default=str)
 
 
-def mutated_text(text: str, rng: Random) -> tuple[str, list[str]]:
-    """A text cut, with lines again or elsewhere, or with other letters in it"""
+def mutate_text(text: str, rng: Random) -> tuple[str, list[str]]:
+    """Truncate a text, duplicate or move lines, or replace letters."""
     lines = text.splitlines()
     change = rng.choice(("cut", "line again", "line away", "line elsewhere", "letter", "brackets", "digits", "ending"))
     at, other = rng.randrange(len(lines) + 1), rng.randrange(len(lines) + 1)
@@ -137,14 +137,14 @@ def mutated_text(text: str, rng: Random) -> tuple[str, list[str]]:
     return "\n".join(lines), [f"{change}: {''.join(line)[:60]!r}"]
 
 
-def mutated_toml(document: dict[str, Any], rng: Random) -> tuple[str, list[str]]:
-    """The text of a document with something wrong in it, now and then with a text's mistakes too"""
-    changed, told = mutated(document, rng) if rng.random() < 0.93 else (document, [])
+def mutate_toml(document: dict[str, Any], rng: Random) -> tuple[str, list[str]]:
+    """Return the text of a document with errors in it, sometimes with textual errors too."""
+    changed, changes = mutate_document(document, rng) if rng.random() < 0.93 else (document, [])
     text = toml(changed)
-    if rng.random() < 0.05 or not told:
-        text, more = mutated_text(text, rng)
-        told += more
-    return text, told
+    if rng.random() < 0.05 or not changes:
+        text, further_changes = mutate_text(text, rng)
+        changes += further_changes
+    return text, changes
 
 
 # Tables --------------------------------------------------------------------------------------------------------------
@@ -172,12 +172,12 @@ CELLS = (
 )
 
 
-def mutated_table(text: str, rng: Random) -> tuple[str, list[str]]:
-    """A table of commas with other cells, columns or rows"""
+def mutate_table(text: str, rng: Random) -> tuple[str, list[str]]:
+    """Replace cells, columns or rows of a table with commas."""
     if rng.random() < 0.15:
-        return mutated_text(text, rng)
+        return mutate_text(text, rng)
     rows = [line.split(",") for line in text.splitlines()]
-    told = []
+    changes = []
     for _ in range(rng.choice((1, 1, 2, 3))):
         i = rng.choice((0, 1, rng.randrange(len(rows)))) % len(rows)
         row = rows[i]
@@ -197,9 +197,9 @@ def mutated_table(text: str, rng: Random) -> tuple[str, list[str]]:
             other = rng.randrange(len(rows))
             rows[i], rows[other] = rows[other], rows[i]
         elif change == "column away":
-            rows = [[cell for k, cell in enumerate(own) if k != j] for own in rows]
-        told.append(f"{change} in row {i}, column {j}")
-    return "\n".join(",".join(row) for row in rows) + "\n", told
+            rows = [[cell for k, cell in enumerate(row) if k != j] for row in rows]
+        changes.append(f"{change} in row {i}, column {j}")
+    return "\n".join(",".join(row) for row in rows) + "\n", changes
 
 
 # Bytes ---------------------------------------------------------------------------------------------------------------
@@ -207,28 +207,28 @@ def mutated_table(text: str, rng: Random) -> tuple[str, list[str]]:
 LENGTHS = (0, 1, 7, 8, 255, 256, 65535, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1)
 
 
-def mutated_bytes(data: bytes, rng: Random) -> tuple[bytes, list[str]]:
-    """Bits flipped, bytes cut, put in or again, and numbers that look like lengths written over others"""
-    own, told = bytearray(data), []
+def mutate_bytes(data: bytes, rng: Random) -> tuple[bytes, list[str]]:
+    """Flip bits, remove, insert or duplicate bytes, and overwrite numbers with typical lengths."""
+    buffer, changes = bytearray(data), []
     for _ in range(rng.choice((1, 1, 1, 2, 4, 16))):
-        at = rng.randrange(len(own) + 1)
+        position = rng.randrange(len(buffer) + 1)
         change = rng.choice(("bit", "bit", "byte", "cut", "away", "in", "again", "length", "length", "zeros"))
-        if change == "bit" and at < len(own):
-            own[at] ^= 1 << rng.randrange(8)
-        elif change == "byte" and at < len(own):
-            own[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        if change == "bit" and position < len(buffer):
+            buffer[position] ^= 1 << rng.randrange(8)
+        elif change == "byte" and position < len(buffer):
+            buffer[position] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
         elif change == "cut":
-            del own[at:]
+            del buffer[position:]
         elif change == "away":
-            del own[at : at + rng.choice((1, 2, 8, 100))]
+            del buffer[position : position + rng.choice((1, 2, 8, 100))]
         elif change == "in":
-            own[at:at] = rng.randbytes(rng.choice((1, 4, 64)))
+            buffer[position:position] = rng.randbytes(rng.choice((1, 4, 64)))
         elif change == "again":
-            own[at:at] = own[at : at + rng.choice((1, 8, 64, 1024))]
+            buffer[position:position] = buffer[position : position + rng.choice((1, 8, 64, 1024))]
         elif change == "length":
             size = rng.choice((1, 2, 4, 8))
-            own[at : at + size] = (rng.choice(LENGTHS) % 256**size).to_bytes(size, "little")
+            buffer[position : position + size] = (rng.choice(LENGTHS) % 256**size).to_bytes(size, "little")
         elif change == "zeros":
-            own[at : at + 32] = bytes(len(own[at : at + 32]))
-        told.append(f"{change} at byte {at}")
-    return bytes(own), told
+            buffer[position : position + 32] = bytes(len(buffer[position : position + 32]))
+        changes.append(f"{change} at byte {position}")
+    return bytes(buffer), changes

@@ -1,4 +1,4 @@
-"""Values that readers stumble over, of each kind that a document or a call can hold."""
+"""Difficult values of every type that a document or a call can contain."""
 
 import copy
 from datetime import date
@@ -82,8 +82,8 @@ CONTAINERS = ([], {}, [[]], [{}], {"": 0}, [0, 0], [0, 0, 0], [1e308] * 3, [floa
 PLAIN = (*TEXTS, *NUMBERS, *CONTAINERS, True, False)
 
 
-def nested(depth: int) -> Any:
-    """A list in a list in a list"""
+def nested_lists(depth: int) -> Any:
+    """Return nested lists of this depth."""
     value: Any = 0
     for _ in range(depth):
         value = [value]
@@ -91,18 +91,18 @@ def nested(depth: int) -> Any:
 
 
 def nasty_value(rng: Random) -> Any:
-    """What a TOML or JSON document can hold, and should not here"""
+    """Return a value that TOML or JSON can contain, and that is wrong in most places."""
     kind = rng.random()
     if kind < 0.35:
         return rng.choice(NUMBERS)
     if kind < 0.60:
         return rng.choice(TEXTS)
     if kind < 0.75:
-        return copy.deepcopy(rng.choice(CONTAINERS))  # they are changed on
+        return copy.deepcopy(rng.choice(CONTAINERS))  # mutations change them
     if kind < 0.85:
         return rng.choice((True, False))
     if kind < 0.90:
-        return nested(rng.choice((2, 20, 90)))
+        return nested_lists(rng.choice((2, 20, 90)))
     if kind < 0.94:
         return [copy.deepcopy(rng.choice(PLAIN)) for _ in range(rng.randrange(5))]
     if kind < 0.97:
@@ -111,7 +111,7 @@ def nasty_value(rng: Random) -> Any:
 
 
 def nasty_object(rng: Random) -> Any:
-    """What a call can be given, and should not be"""
+    """Return an object that a call can receive, and that is wrong in most places."""
     if rng.random() < 0.8:
         return nasty_value(rng)
     return rng.choice(

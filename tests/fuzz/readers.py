@@ -1,4 +1,4 @@
-"""Everything that reads."""
+"""All readers under test."""
 
 from importlib.util import find_spec
 
@@ -34,4 +34,4 @@ if find_spec("pyarrow"):
 
     READERS = (*READERS, CAMPAIGNS, FOLDERS)  # type: ignore[assignment]
 SLOW = (REPLAYS, SIZE_BOMBS)
-"""Readers of which a case takes up to seconds: by hand, and a few in a test of their own."""
+"""Readers whose cases take up to seconds: for the command line, and a few in a separate test."""

@@ -1,4 +1,4 @@
-"""MCAP recordings: damaged bytes, and forged records with checksums in order."""
+"""MCAP recordings: damaged bytes, and forged records with correct checksums."""
 
 import math
 import os
@@ -16,15 +16,15 @@ from mcap.data_stream import ReadDataStream, RecordBuilder
 from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Chunk, Metadata, Schema
 
-from samara.record.mcap_writer import COMPRESS, MAGIC, RECORD, decompressed
+from samara.record.mcap_writer import COMPRESS, MAGIC, RECORD, decompress
 from samara.record.recording import describe, read_recording
-from samara.record.run import run_from, scenario_inside
-from samara.record.streams import ABOUT, OWN, RecordingError, checksum
-from samara.scenario.world import world_inside
-from samara.sim.replay import replay, timeline_from
+from samara.record.run import embedded_scenario, run_from_recording
+from samara.record.streams import FORMAT_METADATA, USER_METADATA, RecordingError, checksum
+from samara.scenario.world import recorded_world
+from samara.sim.replay import recorded_timeline, replay
 
 from .law import Case, Reader
-from .mutate import json_text, mutated, mutated_bytes, mutated_text
+from .mutate import json_text, mutate_bytes, mutate_document, mutate_text
 from .nasty import nasty_value
 
 FOLDER = Path(__file__).resolve().parent.parent / "recordings"
@@ -32,171 +32,177 @@ Record = tuple[int, bytes]
 
 
 @lru_cache
-def originals() -> tuple[bytes, ...]:
-    """The recordings that are kept as they were made, the long one cut"""
+def stored_recordings() -> tuple[bytes, ...]:
+    """Return the stored recordings, the long one truncated."""
     return tuple(path.read_bytes() for path in sorted(FOLDER.glob("*.mcap")) if path.stat().st_size < 90_000)
 
 
 def records(data: bytes) -> list[Record]:
-    """(opcode, body) of every record of a file, or of a chunk"""
-    found, at = [], len(MAGIC) if data.startswith(MAGIC) else 0
+    """Return (opcode, body) of every record of a file, or of a chunk."""
+    parsed, offset = [], len(MAGIC) if data.startswith(MAGIC) else 0
     end = len(data) - len(MAGIC) if data.endswith(MAGIC) else len(data)
-    while at + RECORD.size <= end:
-        opcode, length = RECORD.unpack_from(data, at)
-        found.append((opcode, data[at + RECORD.size : at + RECORD.size + length]))
-        at += RECORD.size + length
-    return found
+    while offset + RECORD.size <= end:
+        opcode, length = RECORD.unpack_from(data, offset)
+        parsed.append((opcode, data[offset + RECORD.size : offset + RECORD.size + length]))
+        offset += RECORD.size + length
+    return parsed
 
 
-def joined(own: list[Record]) -> bytes:
-    """The records one after the other"""
-    return b"".join(RECORD.pack(opcode, len(body)) + body for opcode, body in own)
+def serialise_records(items: list[Record]) -> bytes:
+    """Serialise the records."""
+    return b"".join(RECORD.pack(opcode, len(body)) + body for opcode, body in items)
 
 
 def seeds() -> list[Case]:
-    """Recordings as they were made, and taken apart and put together again"""
-    return [Case(own) for data in originals() for own in (data, MAGIC + joined(records(data)) + MAGIC)]
+    """Return the recordings unchanged, and parsed and serialised again."""
+    return [
+        Case(recording)
+        for data in stored_recordings()
+        for recording in (data, MAGIC + serialise_records(records(data)) + MAGIC)
+    ]
 
 
 def make(rng: Random) -> Case:
-    """Damaged, or forged"""
-    data = rng.choice(originals())
+    """Create a damaged or a forged recording."""
+    data = rng.choice(stored_recordings())
     if rng.random() < 0.25:
-        return Case(*_case(mutated_bytes(data, rng)))
-    own, told = records(data), []
+        return Case(*_case(mutate_bytes(data, rng)))
+    file_records, changes = records(data), []
     for _ in range(rng.choice((1, 1, 2))):
-        told.append(
-            rng.choice((_metadata, _metadata, _attachment, _attachment, _chunk, _chunk, _chunk, _order))(own, rng)
+        changes.append(
+            rng.choice((_metadata, _metadata, _attachment, _attachment, _chunk, _chunk, _chunk, _order))(
+                file_records, rng
+            )
         )
-    return Case(MAGIC + joined(own) + MAGIC, tuple(told))
+    return Case(MAGIC + serialise_records(file_records) + MAGIC, tuple(changes))
 
 
 def _case(changed: tuple[bytes, list[str]]) -> tuple[bytes, tuple[str, ...]]:
     return changed[0], tuple(changed[1])
 
 
-def _places(own: list[Record], opcode: int) -> list[int]:
-    return [k for k, (found, _) in enumerate(own) if found == opcode]
+def _record_indices(file_records: list[Record], opcode: int) -> list[int]:
+    return [k for k, (record_opcode, _) in enumerate(file_records) if record_opcode == opcode]
 
 
 def _stream(body: bytes) -> ReadDataStream:
     return ReadDataStream(BytesIO(body))
 
 
-def _written(record: Any) -> bytes:
+def _serialise_record(record: Any) -> bytes:
     builder = RecordBuilder()
     record.write(builder)
     return bytes(builder.end())[RECORD.size :]
 
 
 def _value(text: str, rng: Random) -> str:
-    """Another text; where it is JSON, other JSON"""
+    """Replace a text, JSON by other JSON."""
     if rng.random() < 0.15:
         return str(nasty_value(rng))
     try:
         document = loads(text)
-    except (JSONDecodeError, RecursionError):  # what an earlier change left may be nested without end
-        return mutated_text(text, rng)[0]
+    except (JSONDecodeError, RecursionError):  # an earlier change may have nested it without end
+        return mutate_text(text, rng)[0]
     if rng.random() < 0.1:
         return "[" * 100_000
     if not isinstance(document, (dict, list)) or not document:
         return json_text(nasty_value(rng))
-    return json_text(mutated(document, rng)[0])
+    return json_text(mutate_document(document, rng)[0])
 
 
-def _metadata(own: list[Record], rng: Random) -> str:
-    """Other metadata, and the checksum that fits them"""
-    read = {k: Metadata.read(_stream(own[k][1])) for k in _places(own, Opcode.METADATA)}
+def _metadata(file_records: list[Record], rng: Random) -> str:
+    """Change the metadata, and update their checksum."""
+    read = {k: Metadata.read(_stream(file_records[k][1])) for k in _record_indices(file_records, Opcode.METADATA)}
     named = {record.name: k for k, record in read.items()}
-    if ABOUT not in named or OWN not in named:
+    if FORMAT_METADATA not in named or USER_METADATA not in named:
         return "no metadata"
-    about, entries = read[named[ABOUT]], read[named[OWN]].metadata
-    target = entries if rng.random() < 0.85 else about.metadata
+    header, entries = read[named[FORMAT_METADATA]], read[named[USER_METADATA]].metadata
+    target = entries if rng.random() < 0.85 else header.metadata
     key = rng.choice(sorted(target))
     if rng.random() < 0.1:
         del target[key]
     else:
         target[key] = _value(target[key], rng).encode("utf-8", "replace").decode()
     if target is entries:
-        about.metadata["metadata_crc32"] = checksum(entries)
-    for name, record in ((ABOUT, about), (OWN, read[named[OWN]])):
-        own[named[name]] = (Opcode.METADATA, _written(record))
+        header.metadata["metadata_crc32"] = checksum(entries)
+    for name, record in ((FORMAT_METADATA, header), (USER_METADATA, read[named[USER_METADATA]])):
+        file_records[named[name]] = (Opcode.METADATA, _serialise_record(record))
     return f"metadata {key} is {target.get(key, 'missing')!r:.80}"
 
 
-def _attachment(own: list[Record], rng: Random) -> str:
-    """Other files inside, each with its checksum"""
-    found = _places(own, Opcode.ATTACHMENT)
-    if not found:
+def _attachment(file_records: list[Record], rng: Random) -> str:
+    """Change embedded files, each with a correct checksum."""
+    indices = _record_indices(file_records, Opcode.ATTACHMENT)
+    if not indices:
         return "no attachment"
-    k = rng.choice(found)
-    record = Attachment.read(_stream(own[k][1]))
+    k = rng.choice(indices)
+    record = Attachment.read(_stream(file_records[k][1]))
     if rng.random() < 0.15:
         record.name = rng.choice(
             ("../../x", "/etc/passwd", "", "scenario.toml", "world.json", "vehicle/x.toml", "\x1b[0m")
         )
     elif rng.random() < 0.2:
-        record.data = mutated_bytes(record.data, rng)[0]
+        record.data = mutate_bytes(record.data, rng)[0]
     else:
         record.data = _value(record.data.decode("utf-8", "replace"), rng).encode("utf-8", "replace")
-    own[k] = (Opcode.ATTACHMENT, _written(record))
+    file_records[k] = (Opcode.ATTACHMENT, _serialise_record(record))
     return f"attachment {record.name!r} is {record.data[:60]!r}"
 
 
-def _chunk(own: list[Record], rng: Random) -> str:
-    """Other records in a chunk, compressed and checksummed as they should be"""
-    found = _places(own, Opcode.CHUNK)
-    if not found:
+def _chunk(file_records: list[Record], rng: Random) -> str:
+    """Change records in a chunk, with correct compression and checksum."""
+    indices = _record_indices(file_records, Opcode.CHUNK)
+    if not indices:
         return "no chunk"
-    k = found[0] if rng.random() < 0.6 else rng.choice(found)
-    chunk = Chunk.read(_stream(own[k][1]))
+    k = indices[0] if rng.random() < 0.6 else rng.choice(indices)
+    chunk = Chunk.read(_stream(file_records[k][1]))
     if chunk.uncompressed_size > 1 << 22:
         return "nothing: it is a bomb already"
-    inside = records(decompressed(chunk.data, chunk.compression, chunk.uncompressed_size))
-    told = "nothing"
+    inside = records(decompress(chunk.data, chunk.compression, chunk.uncompressed_size))
+    change = "nothing"
     if inside:
         at = rng.randrange(min(len(inside), 40))
         opcode, body = inside[at]
-        told = f"record {opcode:#04x} in the chunk"
+        change = f"record {opcode:#04x} in the chunk"
         if opcode == Opcode.CHANNEL and rng.random() < 0.8:
             channel = Channel.read(_stream(body))
-            key = rng.choice([*channel.metadata, "kind"])
+            key = rng.choice([*channel.metadata, "schema_name"])
             if rng.random() < 0.2:
                 channel.topic = str(nasty_value(rng))[:1000].encode("utf-8", "replace").decode()
             else:
                 channel.metadata[key] = _value(channel.metadata.get(key, ""), rng).encode("utf-8", "replace").decode()
-            inside[at] = (opcode, _written(channel))
+            inside[at] = (opcode, _serialise_record(channel))
         elif opcode == Opcode.SCHEMA and rng.random() < 0.8:
             schema = Schema.read(_stream(body))
-            schema.data = mutated_bytes(schema.data, rng)[0]
-            inside[at] = (opcode, _written(schema))
+            schema.data = mutate_bytes(schema.data, rng)[0]
+            inside[at] = (opcode, _serialise_record(schema))
         elif rng.random() < 0.5:
-            inside[at] = (opcode, mutated_bytes(body, rng)[0])
+            inside[at] = (opcode, mutate_bytes(body, rng)[0])
         elif opcode == Opcode.MESSAGE and rng.random() < 0.7:
-            told += f", {_numbers(inside, at, rng)}"
+            change += f", {_numbers(inside, at, rng)}"
         else:
-            told += f", {_order(inside, rng)}"
-    data = joined(inside)
+            change += f", {_order(inside, rng)}"
+    data = serialise_records(inside)
     chunk.compression = rng.choice(("", "lz4", "zstd"))
     chunk.data = COMPRESS[chunk.compression](data)
     chunk.uncompressed_size, chunk.uncompressed_crc = len(data), zlib.crc32(data)
     if rng.random() < 0.1:
         chunk.uncompressed_size = rng.choice((0, 1, 2**24, 2**32, 2**40, 2**63))
-        told += f", said to be {chunk.uncompressed_size} bytes"
+        change += f", said to be {chunk.uncompressed_size} bytes"
     if rng.random() < 0.05:
         chunk.data = COMPRESS["zstd"](bytes(1 << 27))
         chunk.compression, chunk.uncompressed_size, chunk.uncompressed_crc = "zstd", 1 << 27, 0
-        told += ", a bomb"
+        change += ", a bomb"
     body = struct.pack(
         f"<QQQII{len(chunk.compression)}sQ", chunk.message_start_time, chunk.message_end_time, chunk.uncompressed_size,
         chunk.uncompressed_crc, len(chunk.compression), chunk.compression.encode(), len(chunk.data),
     )  # fmt: skip
-    own[k] = (Opcode.CHUNK, body + chunk.data)
-    return told
+    file_records[k] = (Opcode.CHUNK, body + chunk.data)
+    return change
 
 
 def _numbers(inside: list[Record], at: int, rng: Random) -> str:
-    """Other numbers or times in a message, of the same length"""
+    """Change numbers or times in a message of the same length."""
     opcode, body = inside[at]
     changed = bytearray(body)
     if rng.random() < 0.3:
@@ -213,28 +219,28 @@ def _numbers(inside: list[Record], at: int, rng: Random) -> str:
     return f"with {number} in it"
 
 
-def _order(own: list[Record], rng: Random) -> str:
-    """Records away, twice, or in another order"""
-    a, b = rng.randrange(len(own)), rng.randrange(len(own))
+def _order(file_records: list[Record], rng: Random) -> str:
+    """Remove, duplicate or swap records."""
+    a, b = rng.randrange(len(file_records)), rng.randrange(len(file_records))
     change = rng.choice(("away", "twice", "swapped"))
     if change == "away":
-        del own[a]
+        del file_records[a]
     elif change == "twice":
-        own.insert(b, own[a])
+        file_records.insert(b, file_records[a])
     else:
-        own[a], own[b] = own[b], own[a]
+        file_records[a], file_records[b] = file_records[b], file_records[a]
     return f"record {a} {change}"
 
 
 def read(data: bytes, folder: Path) -> Any:
-    """All that is made of a recording before it is drawn or flown again; its rows may hold any number that was recorded"""
+    """Load everything that precedes plotting or replaying a recording; its rows may contain any recorded number."""
     path = folder / "own.mcap"
     path.write_bytes(data)
     recording = read_recording(path)
     describe(recording)
-    run = run_from(recording)
-    timeline_from(run.metadata)
-    return [track.vehicle for track in run.tracks], world_inside(run.attachments), scenario_inside(run)
+    run = run_from_recording(recording)
+    recorded_timeline(run.metadata)
+    return [track.vehicle for track in run.drone_records], recorded_world(run.attachments), embedded_scenario(run)
 
 
 def read_replay(data: bytes, folder: Path) -> None:

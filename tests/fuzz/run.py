@@ -1,4 +1,4 @@
-"""Cases one after the other, each judged by its reader's law."""
+"""Run cases one after the other, each checked against its reader's law."""
 
 import signal
 import threading
@@ -10,14 +10,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .law import Case, Reader, not_numbers, wrong_with_error
-from .sandbox import TouchedError, sandbox, watched
+from .law import Case, Reader, describe_wrong_error, find_nan
+from .sandbox import TouchedError, sandbox, watch_accesses
 
-PATIENCE = 60.0  # [s]: no case that works takes a hundredth of it
+TIME_LIMIT_S = 60.0  # [s]; a valid case takes less than a hundredth of it
 
 
 class Failure(NamedTuple):
-    """A case that broke the law: what can be done to see it again"""
+    """A case that broke the law, with the command that reproduces it."""
 
     reader: str
     seed: int
@@ -32,11 +32,11 @@ class Failure(NamedTuple):
 
 
 class HangError(BaseException):
-    """A case took longer than any should; no reader may catch it"""
+    """A case exceeded the time limit; no reader may catch it."""
 
 
-class Ran(NamedTuple):
-    """One case that was run: whose, which, how long it took [s], and what was wrong, if anything"""
+class CaseRun(NamedTuple):
+    """A case that was run: its reader, its number, its time [s], and its failure, if any."""
 
     reader: str
     number: int
@@ -45,59 +45,64 @@ class Ran(NamedTuple):
 
 
 def order(readers: Sequence[Reader]) -> list[Reader]:
-    """The readers as cases go around them, each as often as its share"""
-    return [reader for turn in range(max(own.share for own in readers)) for reader in readers if turn < reader.share]
+    """Return the readers in the order of cases, each repeated by its share."""
+    return [
+        reader
+        for turn in range(max(candidate.share for candidate in readers))
+        for reader in readers
+        if turn < reader.share
+    ]
 
 
-def case_of(reader: Reader, seed: int, number: int) -> Case:
-    """The case of that number: it depends on nothing else"""
+def create_case(reader: Reader, seed: int, number: int) -> Case:
+    """Return the case of that number: it depends on nothing else."""
     return reader.make(Random(f"{seed} {reader.name} {number}"))
 
 
-def run(readers: Sequence[Reader], numbers: range, seed: int) -> Iterator[Ran]:
-    """Cases of these numbers over all readers in turn"""
+def run(readers: Sequence[Reader], numbers: range, seed: int) -> Iterator[CaseRun]:
+    """Run the cases of these numbers over all readers in turn."""
     around = order(readers)
     with sandbox() as folder:
         for number in numbers:
             reader = around[number % len(around)]
             begun = time.perf_counter()
-            case = case_of(reader, seed, number)
-            problem = judged(reader, case, folder)
+            case = create_case(reader, seed, number)
+            problem = check_case(reader, case, folder)
             failure = Failure(reader.name, seed, number, problem, case) if problem else None
-            yield Ran(reader.name, number, time.perf_counter() - begun, failure)
+            yield CaseRun(reader.name, number, time.perf_counter() - begun, failure)
 
 
-def judged(reader: Reader, case: Case, folder: Path) -> str:
-    """What is wrong with a reader's answer; nothing where it keeps its law"""
+def check_case(reader: Reader, case: Case, folder: Path) -> str:
+    """Describe the violation of a reader's law; "" if there is none."""
     problem, result = "", None
-    with watched(folder) as touched, warnings.catch_warnings():
+    with watch_accesses(folder) as touched, warnings.catch_warnings():
         warnings.simplefilter("error")
         for kind in (
             RuntimeWarning,
             DeprecationWarning,
             ResourceWarning,
-        ):  # of arithmetic; of others; of what is thrown away
+        ):  # arithmetic warnings; other warnings; messages that are discarded
             warnings.simplefilter("ignore", kind)
         try:
-            with _patience():
+            with _time_limit():
                 result = reader.read(case.given, folder)
         except HangError:
-            problem = f"still at work after {PATIENCE:g} s"
+            problem = f"still at work after {TIME_LIMIT_S:g} s"
         except TouchedError:
             pass
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            problem = wrong_with_error(reader, error)
+            problem = describe_wrong_error(reader, error)
     if touched:
         return f"touched {touched[0]}"
-    missing = not_numbers(result)
+    missing = find_nan(result)
     return problem or (f"NaN at {missing}" if missing else "")
 
 
 @contextmanager
-def _patience() -> Iterator[None]:
-    """HangError after a time; signals are only there in the main thread of some systems"""
+def _time_limit() -> Iterator[None]:
+    """Raise HangError after a time limit; signals work only in the main thread of some systems."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -106,7 +111,7 @@ def _patience() -> Iterator[None]:
         raise HangError
 
     before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT_S)
     try:
         yield
     finally:

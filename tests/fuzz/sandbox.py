@@ -1,4 +1,4 @@
-"""What a case touches: an audit hook that lets it read its own folder and the installed packages, and nothing else."""
+"""File and network access of a case: an audit hook that permits its own folder and the installed packages, and nothing else."""
 
 import os
 import sys
@@ -11,10 +11,10 @@ from typing import Any
 import samara
 
 INSTALLED = tuple(
-    os.path.realpath(own) + os.sep
-    for own in {sys.prefix, sys.base_prefix, str(Path(samara.__file__).parent), *(path for path in sys.path if path)}
+    os.path.realpath(path) + os.sep
+    for path in {sys.prefix, sys.base_prefix, str(Path(samara.__file__).parent), *(path for path in sys.path if path)}
 )
-OPEN_PORTS = "/proc/net/"  # Linux's list of sockets, from which links warn of ports that the network reaches
+OPEN_PORTS = "/proc/net/"  # Linux's list of sockets, from which links warn of ports open to the network
 CHANGES = (
     "os.remove",
     "os.rename",
@@ -42,11 +42,11 @@ FORBIDDEN = (
 
 
 class TouchedError(BaseException):
-    """Something outside the folder was about to be touched; no reader may catch it"""
+    """An access outside the folder was attempted; no reader may catch it."""
 
 
 class _Watch:
-    """What the hook, which stays for ever, looks for just now"""
+    """The current state of the hook, which cannot be removed."""
 
     folder = ""
     touched: list[str]
@@ -54,7 +54,7 @@ class _Watch:
 
 @contextmanager
 def sandbox() -> Iterator[Path]:
-    """An empty folder to work in, which is the working directory while it lasts"""
+    """Yield an empty folder, which is the working directory inside the block."""
     _install()
     before, bytecode = os.getcwd(), sys.dont_write_bytecode
     with tempfile.TemporaryDirectory(prefix="samara-fuzz-") as folder:
@@ -68,8 +68,8 @@ def sandbox() -> Iterator[Path]:
 
 
 @contextmanager
-def watched(folder: Path) -> Iterator[list[str]]:
-    """What was touched outside the folder"""
+def watch_accesses(folder: Path) -> Iterator[list[str]]:
+    """Yield the list of accesses outside the folder."""
     _Watch.folder, _Watch.touched = os.path.realpath(folder) + os.sep, []
     try:
         yield _Watch.touched
@@ -112,6 +112,6 @@ def _require(event: str, path: Any, *, reads: bool) -> None:
     _refuse(f"{event} {where}")
 
 
-def _refuse(what: str) -> None:
-    _Watch.touched.append(what)
-    raise TouchedError(what)
+def _refuse(access: str) -> None:
+    _Watch.touched.append(access)
+    raise TouchedError(access)

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from samara.identify.log_checks import repaired
+from samara.identify.log_checks import repair_log
 from samara.identify.readers import read_log
-from samara.plan.waypoint_file import durations, read_waypoints
+from samara.plan.waypoint_file import leg_durations, read_waypoints
 from samara.propeller.blade import read_uiuc
-from samara.wind.wind_field import Field, Replay
+from samara.wind.wind_field import RecordedWind, WindField
 from samara.world.obstacles import HeightMap
 
 from .law import Case, Reader
-from .mutate import mutated_bytes, mutated_table
+from .mutate import mutate_bytes, mutate_table
 
 WAYPOINTS = "x,y,z,yaw,time\n0,0,1,0,0\n1,0,1.5,90,2\n1,1,2,180,4.5\n0,1,1,-90,7\n"
 REPLAY = "time,wind_x,wind_y,wind_z\n" + "".join(f"{0.5 * k},{k},{-k},0.1\n" for k in range(6))
@@ -62,7 +62,7 @@ def _npy(array: Any) -> bytes:
 _AXES: dict[str, Any] = {"x": np.arange(2.0), "y": np.arange(3.0), "z": np.arange(2.0), "wind": np.ones((2, 3, 2, 3))}
 _MAP: dict[str, Any] = {"x": np.arange(2.0), "y": np.arange(3.0), "z": np.ones((2, 3))}
 
-Given = tuple[str, dict[str, bytes]]  # which table, and the files it is of
+Given = tuple[str, dict[str, bytes]]  # the table's type, and its files
 
 
 def _sources() -> dict[str, dict[str, bytes]]:
@@ -82,40 +82,40 @@ def _sources() -> dict[str, dict[str, bytes]]:
 
 SOURCES = _sources()
 READ: dict[str, Callable[[Path], Any]] = {
-    "waypoints": lambda path: (own := read_waypoints(path), durations(own)),
-    "replay": Replay.from_file,
-    "field": Field.from_file,
+    "waypoints": lambda path: (points := read_waypoints(path), leg_durations(points)),
+    "replay": RecordedWind.from_file,
+    "field": WindField.from_file,
     "heights": lambda path: HeightMap.from_file(path, None if path.suffix == ".npz" else 1.0),
-    "flight": lambda path: [repaired(log) for log in read_log(path)],
+    "flight": lambda path: [repair_log(log) for log in read_log(path)],
     "propellers": lambda path: read_uiuc(path.parent),
 }
 
 
 def seeds() -> list[Case]:
-    """One of each"""
+    """Return one of each."""
     return [Case((name, files)) for name, files in SOURCES.items()]
 
 
 def make(rng: Random) -> Case:
-    """One of them with something wrong in its rows, its arrays or its bytes"""
+    """Create one with an error in its rows, its arrays or its bytes."""
     kind = rng.choice(list(SOURCES))
     files = dict(SOURCES[kind])
     name = rng.choice(list(files))
     data = files[name]
     if rng.random() < 0.15:
-        files[name], told = mutated_bytes(data, rng)
+        files[name], changes = mutate_bytes(data, rng)
     elif name.endswith((".npz", ".npy")):
-        files[name], told = _forged(kind, rng)
+        files[name], changes = _forge_arrays(kind, rng)
     else:
         packed = name.endswith(".gz")
-        text, told = mutated_table((gzip.decompress(data) if packed else data).decode(), rng)
-        own = text.encode("utf-8", "surrogatepass")
-        files[name] = gzip.compress(own, mtime=0) if packed else own
-    return Case((kind, files), (kind, *told))
+        text, changes = mutate_table((gzip.decompress(data) if packed else data).decode(), rng)
+        encoded = text.encode("utf-8", "surrogatepass")
+        files[name] = gzip.compress(encoded, mtime=0) if packed else encoded
+    return Case((kind, files), (kind, *changes))
 
 
-def _forged(kind: str, rng: Random) -> tuple[bytes, list[str]]:
-    """Arrays of other shapes and kinds than they should have, in a file that is in order"""
+def _forge_arrays(kind: str, rng: Random) -> tuple[bytes, list[str]]:
+    """Return arrays of wrong shapes and types in a valid file."""
     odd = rng.choice((
         np.array([]), np.array(0.0), np.zeros((2, 2)), np.array([np.nan, 1.0]), np.array([np.inf, 1.0]), np.array([1.0, 0.0]),
         np.array(["a", "b"]), np.array([b"a"]), np.array([1j, 2]), np.array([True, False]), np.array([2**63], dtype=np.uint64),
@@ -140,9 +140,9 @@ def _forged(kind: str, rng: Random) -> tuple[bytes, list[str]]:
     return data, [f"{key} is {odd.dtype} {odd.shape}"]
 
 
-def read(given: Given, folder: Path) -> Any:
-    """The table"""
-    kind, files = given
+def read(case_input: Given, folder: Path) -> Any:
+    """Read the table."""
+    kind, files = case_input
     for name, data in files.items():
         (folder / name).write_bytes(data)
     return READ[kind.partition(" ")[0]](folder / next(iter(files)))

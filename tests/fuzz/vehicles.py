@@ -1,4 +1,4 @@
-"""Vehicle, part and blade files: the shipped ones, with something wrong in them."""
+"""Vehicle, part and blade files: the shipped ones, with errors in them."""
 
 import tomllib
 from collections.abc import Callable, Iterable
@@ -14,38 +14,40 @@ from samara.propeller.blade import blade
 from samara.sensors.registry import part
 
 from .law import Case, Reader
-from .mutate import mutated_bytes, mutated_toml, toml
+from .mutate import mutate_bytes, mutate_toml, toml
 
 
 @lru_cache
 def documents(package: str, folder: str = "") -> tuple[dict[str, Any], ...]:
-    """Every TOML file of a package"""
-    where = resources.files(package).joinpath(folder) if folder else resources.files(package)
-    files = sorted((own for own in where.iterdir() if own.name.endswith(".toml")), key=lambda own: own.name)
-    return tuple(tomllib.loads(own.read_text(encoding="utf-8")) for own in files)
+    """Return every TOML file of a package."""
+    package_folder = resources.files(package).joinpath(folder) if folder else resources.files(package)
+    files = sorted(
+        (entry for entry in package_folder.iterdir() if entry.name.endswith(".toml")), key=lambda entry: entry.name
+    )
+    return tuple(tomllib.loads(entry.read_text(encoding="utf-8")) for entry in files)
 
 
 def seeds(package: str, folder: str = "") -> Callable[[], Iterable[Case]]:
-    """The shipped files, each written as mutations are"""
-    return lambda: [Case(toml(own).encode()) for own in documents(package, folder)]
+    """Return the shipped files, each formatted as mutations are."""
+    return lambda: [Case(toml(document).encode()) for document in documents(package, folder)]
 
 
-def almost(package: str, folder: str = "") -> Callable[[Random], Case]:
-    """A shipped file with something wrong in it"""
+def mutate_shipped(package: str, folder: str = "") -> Callable[[Random], Case]:
+    """Return a function that creates a shipped file with an error in it."""
 
     def make(rng: Random) -> Case:
-        text, told = mutated_toml(rng.choice(documents(package, folder)), rng)
+        text, changes = mutate_toml(rng.choice(documents(package, folder)), rng)
         data = text.encode("utf-8", "surrogatepass")
         if rng.random() < 0.03:
-            data, more = mutated_bytes(data, rng)
-            told += more
-        return Case(data, tuple(told))
+            data, further_changes = mutate_bytes(data, rng)
+            changes += further_changes
+        return Case(data, tuple(changes))
 
     return make
 
 
-def from_file(load: Callable[[Path], Any]) -> Callable[[bytes, Path], Any]:
-    """The file written, and loaded"""
+def write_and_load(load: Callable[[Path], Any]) -> Callable[[bytes, Path], Any]:
+    """Return a function that writes the file, and loads it."""
 
     def read(data: bytes, folder: Path) -> Any:
         path = folder / "own.toml"
@@ -56,14 +58,14 @@ def from_file(load: Callable[[Path], Any]) -> Callable[[bytes, Path], Any]:
 
 
 VEHICLES = Reader(
-    "vehicle", seeds("samara.vehicles"), almost("samara.vehicles"), from_file(vehicle), (VehicleError,),
+    "vehicle", seeds("samara.vehicles"), mutate_shipped("samara.vehicles"), write_and_load(vehicle), (VehicleError,),
     lines=True, share=4,
 )  # fmt: skip
 PARTS = Reader(
-    "part", seeds("samara.sensors", "parts"), almost("samara.sensors", "parts"),
-    from_file(lambda path: (own := part(path), own.sensor().about)), (ValueError,), share=2,
+    "part", seeds("samara.sensors", "parts"), mutate_shipped("samara.sensors", "parts"),
+    write_and_load(lambda path: (sensor_part := part(path), sensor_part.sensor().model)), (ValueError,), share=2,
 )  # fmt: skip
 BLADES = Reader(
-    "blade", seeds("samara.propeller"), almost("samara.propeller"),
-    from_file(lambda path: (own := blade(path), file_stem(own[0].name))), (ValueError,),
+    "blade", seeds("samara.propeller"), mutate_shipped("samara.propeller"),
+    write_and_load(lambda path: (parsed := blade(path), file_stem(parsed[0].name))), (ValueError,),
 )  # fmt: skip

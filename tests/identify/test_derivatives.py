@@ -6,8 +6,8 @@ import pytest
 from samara.core.algebra import Mat3
 from samara.identify.equation_error_fit import _newey_west
 from samara.identify.flight_log import Signal
-from samara.identify.identification import _of_a_body
-from samara.identify.resampled_log import _slope, _turning
+from samara.identify.identification import _physical_inertia
+from samara.identify.resampled_log import _rates_from_attitude, _smooth_derivative
 
 TIME = np.arange(0.0, 2.0, 0.005)
 INNER = slice(20, -20)  # away from the ends by the half-width of the parabola, 50 ms
@@ -15,7 +15,7 @@ INNER = slice(20, -20)  # away from the ends by the half-width of the parabola, 
 
 def test_the_slope_of_a_parabola_is_exact():
     """d/dt (1 + 2 t − 3 t²) = 2 − 6 t"""
-    slope = _slope(Signal(TIME, np.stack([1.0 + 2.0 * TIME - 3.0 * TIME**2, 0.5 * TIME])), TIME)
+    slope = _smooth_derivative(Signal(TIME, np.stack([1.0 + 2.0 * TIME - 3.0 * TIME**2, 0.5 * TIME])), TIME)
     assert slope[0, INNER] == pytest.approx(2.0 - 6.0 * TIME[INNER], abs=1e-9)
     assert slope[1, INNER] == pytest.approx(0.5, abs=1e-9)
 
@@ -25,7 +25,7 @@ def test_a_steady_rotation_has_its_angular_velocity():
     axis, rate = np.array([2.0, -1.0, 2.0]) / 3.0, 4.0
     half = 0.5 * rate * TIME
     attitude = Signal(TIME, np.stack([np.cos(half), *(np.sin(half) * component for component in axis)]))
-    omega = _turning(attitude, TIME)
+    omega = _rates_from_attitude(attitude, TIME)
     assert omega[:, INNER] == pytest.approx(np.repeat(rate * axis[:, None], len(TIME[INNER]), axis=1), abs=1e-6)
 
 
@@ -39,8 +39,8 @@ def principal_moments(inertia):
 
 @pytest.mark.parametrize("moments", [(1.0, 1.0, 2.5), (2.0, 1.0, 0.2), (1.0, 2.0, 0.3)])
 def test_an_impossible_inertia_becomes_that_of_a_body(moments):
-    """J₃ ≤ J₁ + J₂ of the principal moments; only Jzz is changed, and by no more than needed"""
-    body = _of_a_body(diagonal(*moments))
+    """J₃ ≤ J₁ + J₂ of the principal moments; only Jzz is changed, and by no more than needed."""
+    body = _physical_inertia(diagonal(*moments))
     first, second, third = principal_moments(body)
     assert 0.97 * (first + second) < third <= first + second
     assert (body.xx, body.yy) == moments[:2]
@@ -48,7 +48,7 @@ def test_an_impossible_inertia_becomes_that_of_a_body(moments):
 
 def test_the_inertia_of_a_body_stays():
     inertia = diagonal(1.0, 1.2, 1.9)
-    assert _of_a_body(inertia) == inertia
+    assert _physical_inertia(inertia) == inertia
 
 
 @pytest.mark.parametrize("lag", [0, 1, 3, 20])

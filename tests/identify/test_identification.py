@@ -1,86 +1,88 @@
-"""From samples to a vehicle that flies: intervals, words for what no flight told, and the file it is written to."""
+"""From resampled logs to a vehicle that flies: intervals, unexcited parameters, and the written file."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from studies.synthetic import doubted, random_vehicle
-from support.measured_flights import exact_samples, lively
+from studies.synthetic import prior_vehicle, random_vehicle
+from support.measured_flights import exact_samples, lively_trajectory
 
-from samara.identify.identification import identified, identify, student
-from samara.identify.parameters import parameters_of, ready, size_of
+from samara.identify.identification import identify, identify_resampled, student_quantile
+from samara.identify.parameters import hover_scales, identifiable_parameters, prepare_vehicle
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.trim import hover
 from samara.vehicles.writer import vehicle_toml
 
 
 @pytest.fixture(scope="module")
-def found():
+def identified_flight():
     truth = random_vehicle(5, 4)
-    samples = exact_samples(truth, lively(truth), 25.0)
+    samples = exact_samples(truth, lively_trajectory(truth), 25.0)
     noise = 0.05 * np.random.default_rng(1).standard_normal(samples.specific_force.shape)
-    start = doubted(truth, 5, 4)
-    own = samples._replace(specific_force=samples.specific_force + noise)
-    return truth, start, identified([own], start, predictor=False)
+    start = prior_vehicle(truth, 5, 4)
+    noisy_samples = samples._replace(specific_force=samples.specific_force + noise)
+    return truth, start, identify_resampled([noisy_samples], start, predictor=False)
 
 
 @pytest.mark.parametrize(("freedom", "table"), [(3, 3.182), (5, 2.571), (10, 2.228), (30, 2.042), (120, 1.980)])
 def test_students_quantiles_are_those_of_the_tables(freedom, table):
-    assert student(0.975, freedom) == pytest.approx(table, abs=4e-3)
+    assert student_quantile(0.975, freedom) == pytest.approx(table, abs=4e-3)
 
 
-def test_the_intervals_hold_the_truth(found):
-    truth, _, result = found
-    own = ready(truth)
-    for each, parameter in zip(result.physical.estimates, parameters_of(own), strict=True):
-        assert each.name == parameter.name and each.low <= each.value <= each.high
-        assert each.low <= parameter.get(own) <= each.high, each.name
-        assert each.error > 0.0
+def test_the_intervals_hold_the_truth(identified_flight):
+    truth, _, result = identified_flight
+    true_vehicle = prepare_vehicle(truth)
+    for estimate, parameter in zip(result.physical.estimates, identifiable_parameters(true_vehicle), strict=True):
+        assert estimate.name == parameter.name and estimate.low <= estimate.value <= estimate.high
+        assert estimate.low <= parameter.get(true_vehicle) <= estimate.high, estimate.name
+        assert estimate.error > 0.0
 
 
-def test_correlations_are_between_minus_one_and_one(found):
-    matrix = found[2].physical.correlation
+def test_correlations_are_between_minus_one_and_one(identified_flight):
+    matrix = identified_flight[2].physical.correlation
     assert np.diag(matrix) == pytest.approx(1.0)
     assert np.abs(matrix).max() <= 1.0 + 1e-9 and np.array_equal(matrix, matrix.T)
 
 
-def test_the_vehicle_is_written_read_and_hovers(found):
-    """Its file says where each number is from, reads back to the same vehicle, and it hovers at the speeds that were flown"""
-    truth, start, result = found
+def test_the_vehicle_is_written_read_and_hovers(identified_flight):
+    """Its file states the source of each value, reads back to the same vehicle, and it hovers at the speeds of the flight."""
+    truth, start, result = identified_flight
     vehicle = result.physical.vehicle
     text = vehicle_toml(vehicle)
     assert parse_vehicle(text, vehicle.name) == vehicle
     assert text.count("identified by regression from") >= 4 + 5  # of the rotors, all alike, and of the body
     assert "95 %" in text and "(exact)" in text
-    speeds, wanted = (hover(own)[0].rotor_speed for own in (vehicle, truth))
-    assert np.mean(speeds) == pytest.approx(np.mean(wanted), rel=5e-3)
+    speeds, expected = (hover(model)[0].rotor_speed for model in (vehicle, truth))
+    assert np.mean(speeds) == pytest.approx(np.mean(expected), rel=5e-3)
     assert vehicle.mass == start.mass
 
 
 def test_a_centre_of_mass_off_the_middle_is_found_where_the_rotors_are_alike():
-    """All hubs 3 % of the arm further back, unknown to the start: it is that much further forward"""
+    """All hubs 3 % of the arm further back, unknown to the start: the centre of mass is that much further forward."""
     truth = random_vehicle(5, 4)
-    own, arm = truth.rotors[0], size_of(truth).arm
-    middle = [np.mean([getattr(rotor.r_B, axis) for rotor in truth.rotors]) for axis in "xy"]
-    even = tuple(
+    first_rotor, arm = truth.rotors[0], hover_scales(truth).arm
+    mean_position = [np.mean([getattr(rotor.r_B, axis) for rotor in truth.rotors]) for axis in "xy"]
+    uniform_rotors = tuple(
         rotor._replace(
-            r_B=rotor.r_B._replace(x=rotor.r_B.x - middle[0], y=rotor.r_B.y - middle[1]),
-            k_thrust=own.k_thrust,
-            k_torque=own.k_torque,
+            r_B=rotor.r_B._replace(x=rotor.r_B.x - mean_position[0], y=rotor.r_B.y - mean_position[1]),
+            k_thrust=first_rotor.k_thrust,
+            k_torque=first_rotor.k_torque,
         )
         for rotor in truth.rotors
     )
-    start = replace(truth, rotors=even)
-    moved = tuple(rotor._replace(r_B=rotor.r_B._replace(x=rotor.r_B.x - 0.03 * arm)) for rotor in even)
-    flown = exact_samples(replace(truth, rotors=moved), lively(truth), 12.0)
-    found = identified([flown], start, predictor=False).physical
-    assert found.estimate("centre_of_mass.x").value == pytest.approx(0.03 * arm, rel=0.03)
-    assert abs(found.estimate("centre_of_mass.y").value) < 0.001 * arm
-    assert found.vehicle.rotors[0].r_B.x == pytest.approx(moved[0].r_B.x, abs=0.001 * arm)
+    start = replace(truth, rotors=uniform_rotors)
+    shifted_rotors = tuple(
+        rotor._replace(r_B=rotor.r_B._replace(x=rotor.r_B.x - 0.03 * arm)) for rotor in uniform_rotors
+    )
+    samples = exact_samples(replace(truth, rotors=shifted_rotors), lively_trajectory(truth), 12.0)
+    identified = identify_resampled([samples], start, predictor=False).physical
+    assert identified.estimate("centre_of_mass.x").value == pytest.approx(0.03 * arm, rel=0.03)
+    assert abs(identified.estimate("centre_of_mass.y").value) < 0.001 * arm
+    assert identified.vehicle.rotors[0].r_B.x == pytest.approx(shifted_rotors[0].r_B.x, abs=0.001 * arm)
 
 
-def test_what_hover_does_not_tell_stays_and_is_said_to(found):
-    _, start, result = found
+def test_parameters_unexcited_in_hover_stay_and_are_marked(identified_flight):
+    _, start, result = identified_flight
     (samples,) = result.flights
     n = samples.body.shape[1]
     body = np.zeros((13, n))
@@ -88,29 +90,32 @@ def test_what_hover_does_not_tell_stays_and_is_said_to(found):
     draw = np.random.default_rng(3)
     body[10:] = 0.01 * draw.standard_normal((3, n))
     speed = np.sqrt(start.mass * 9.80665 / 4.0 / start.rotors[0].k_thrust)
-    still = samples._replace(
+    hovering = samples._replace(
         body=body,
         commanded=speed * (1.0 + 0.005 * draw.standard_normal((4, n))),
         specific_force=np.array([[0.0], [0.0], [9.80665]]) + 0.05 * draw.standard_normal((3, n)),
     )
-    told = identified([still], start, predictor=False).physical
-    assert [own.name for own in told.estimates if own.excited] == ["k_thrust"]
-    bare = ready(start)
-    for own, parameter in zip(told.estimates, parameters_of(bare), strict=True):
-        if own.name.startswith(("inertia", "drag", "airspeed_moment")):
-            assert own.value == parameter.get(bare) and own.manoeuvre
-    assert "not excited" in vehicle_toml(told.vehicle)
+    identified = identify_resampled([hovering], start, predictor=False).physical
+    assert [estimate.name for estimate in identified.estimates if estimate.excited] == ["k_thrust"]
+    bare = prepare_vehicle(start)
+    for estimate, parameter in zip(identified.estimates, identifiable_parameters(bare), strict=True):
+        if estimate.name.startswith(("inertia", "drag", "airspeed_moment")):
+            assert estimate.value == parameter.get(bare) and estimate.manoeuvre
+    assert "not excited" in vehicle_toml(identified.vehicle)
 
 
-def test_residuals_go_with_what_they_are_drawn_against(found):
-    """Of the vehicle itself there is hardly any force left; height, airspeed and rotor speed are those of the flight"""
-    truth, _, result = found
-    (own,) = result.residuals
-    n = len(own.time)
-    assert own.force.shape == own.torque.shape == own.airspeed.shape == (3, n) and own.voltage is None
-    assert np.sqrt((own.force**2).mean()) < 0.01 * truth.mass * 9.80665
-    assert own.height.mean() == pytest.approx(2.0, abs=0.3)
-    assert own.rotor_speed.mean() == pytest.approx(np.mean(hover(truth)[0].rotor_speed), rel=0.05)
+def test_residuals_go_with_what_they_are_drawn_against(identified_flight):
+    """With the true vehicle hardly any force is left; height, airspeed and rotor speed are those of the flight."""
+    truth, _, result = identified_flight
+    (residuals,) = result.residuals
+    n = len(residuals.time)
+    assert (
+        residuals.force.shape == residuals.torque.shape == residuals.airspeed.shape == (3, n)
+        and residuals.voltage is None
+    )
+    assert np.sqrt((residuals.force**2).mean()) < 0.01 * truth.mass * 9.80665
+    assert residuals.height.mean() == pytest.approx(2.0, abs=0.3)
+    assert residuals.rotor_speed.mean() == pytest.approx(np.mean(hover(truth)[0].rotor_speed), rel=0.05)
 
 
 def test_no_logs_is_one_sentence():

@@ -1,4 +1,4 @@
-"""Numbers of a vehicle by name: what is written is read again, and nothing else moves."""
+"""Parameters by name: a written value is read back, and no other parameter changes."""
 
 import math
 
@@ -7,64 +7,70 @@ import pytest
 from studies.synthetic import random_vehicle
 
 import samara
-from samara.identify.parameters import VARIED, parameters_of, ready, size_of, with_gains
+from samara.identify.parameters import VARIED_PATHS, apply_gains, hover_scales, identifiable_parameters, prepare_vehicle
 from samara.vehicles.build import switch_on
 
-NAMES = [own.name for own in parameters_of(ready(random_vehicle(1, 1)))]
+NAMES = [parameter.name for parameter in identifiable_parameters(prepare_vehicle(random_vehicle(1, 1)))]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_number_is_written_and_read_and_no_other_moves(name):
-    vehicle = ready(random_vehicle(1, 1))
-    every = {own.name: own for own in parameters_of(vehicle)}
-    own = every[name]
-    value = own.after(own.get(vehicle), 0.4)
-    moved = own.put(vehicle, value)
-    assert own.get(moved) == pytest.approx(value, rel=1e-14)
-    assert own.apart(value, own.get(vehicle)) == pytest.approx(0.4)
-    assert own.get(own.moved(vehicle, 0.4)) == pytest.approx(value, rel=1e-14)
-    for other in every.values():
+    vehicle = prepare_vehicle(random_vehicle(1, 1))
+    by_name = {parameter.name: parameter for parameter in identifiable_parameters(vehicle)}
+    changed = by_name[name]
+    value = changed.displace_value(changed.get(vehicle), 0.4)
+    changed_vehicle = changed.put(vehicle, value)
+    assert changed.get(changed_vehicle) == pytest.approx(value, rel=1e-14)
+    assert changed.scaled_difference(value, changed.get(vehicle)) == pytest.approx(0.4)
+    assert changed.get(changed.displace_vehicle(vehicle, 0.4)) == pytest.approx(value, rel=1e-14)
+    for other in by_name.values():
         if other.name != name:
-            assert other.get(moved) == other.get(vehicle)
+            assert other.get(changed_vehicle) == other.get(vehicle)
 
 
 def test_a_positive_number_stays_positive():
-    vehicle = ready(random_vehicle(1, 1))
-    for own in parameters_of(vehicle):
-        if own.positive:
-            assert own.get(own.moved(vehicle, -5.0)) > 0.0
+    vehicle = prepare_vehicle(random_vehicle(1, 1))
+    for parameter in identifiable_parameters(vehicle):
+        if parameter.positive:
+            assert parameter.get(parameter.displace_vehicle(vehicle, -5.0)) > 0.0
 
 
 def test_products_of_inertia_go_with_their_moments():
-    """J' = D J D: the principal axes of a body that is heavier about one axis lean as before in its own measure"""
-    vehicle = ready(samara.vehicle("crazyflie"))
-    (own,) = (each for each in parameters_of(vehicle) if each.name == "inertia.xx")
-    before, after = (np.array(each.inertia_B.rows) for each in (vehicle, own.put(vehicle, 4.0 * own.get(vehicle))))
+    """J' = D J D: a body with a larger moment about one axis keeps its principal axes in scaled coordinates."""
+    vehicle = prepare_vehicle(samara.vehicle("crazyflie"))
+    (parameter,) = (candidate for candidate in identifiable_parameters(vehicle) if candidate.name == "inertia.xx")
+    before, after = (
+        np.array(model.inertia_B.rows) for model in (vehicle, parameter.put(vehicle, 4.0 * parameter.get(vehicle)))
+    )
     stretch = np.diag([2.0, 1.0, 1.0])
     assert after == pytest.approx(stretch @ before @ stretch, rel=1e-14)
 
 
 def test_a_ready_vehicle_has_every_effect_that_is_asked_about():
-    vehicle = ready(samara.vehicle("crazyflie_documented"))
-    assert all(vehicle.has(path.partition(".")[0]) for path in VARIED if not path.startswith(("rotors", "inertia_B")))
+    vehicle = prepare_vehicle(samara.vehicle("crazyflie_documented"))
+    assert all(
+        vehicle.has(path.partition(".")[0]) for path in VARIED_PATHS if not path.startswith(("rotors", "inertia_B"))
+    )
     assert not vehicle.has("contact")
     assert all(rotor.motor.speed_min == 0.0 for rotor in vehicle.rotors)
 
 
 def test_gains_are_of_thrust_and_torque_alike():
     vehicle = random_vehicle(1, 1)
-    stronger = with_gains(vehicle, (1.1, 1.0, 0.9, 1.0))
-    for own, was, gain in zip(stronger.rotors, vehicle.rotors, (1.1, 1.0, 0.9, 1.0), strict=True):
-        assert own.k_thrust == gain * was.k_thrust and own.k_torque == gain * was.k_torque
+    stronger = apply_gains(vehicle, (1.1, 1.0, 0.9, 1.0))
+    for rotor, original, gain in zip(stronger.rotors, vehicle.rotors, (1.1, 1.0, 0.9, 1.0), strict=True):
+        assert rotor.k_thrust == gain * original.k_thrust and rotor.k_torque == gain * original.k_torque
 
 
 def test_a_vehicles_own_units_are_those_of_hover():
     """T = kF Ω² = m g / 4,  v_h = √(T / 2ρA)"""
     vehicle = random_vehicle(1, 1)
-    own, rotor = size_of(vehicle), vehicle.rotors[0]
-    each = vehicle.mass * 9.80665 / 4.0
-    assert own.speed == pytest.approx(math.sqrt(each / rotor.k_thrust))
-    assert own.induced == pytest.approx(math.sqrt(each / (2.0 * 1.225 * math.pi * rotor.radius**2)), rel=1e-3)
+    scales, rotor = hover_scales(vehicle), vehicle.rotors[0]
+    thrust_per_rotor = vehicle.mass * 9.80665 / 4.0
+    assert scales.rotor_speed == pytest.approx(math.sqrt(thrust_per_rotor / rotor.k_thrust))
+    assert scales.induced_speed == pytest.approx(
+        math.sqrt(thrust_per_rotor / (2.0 * 1.225 * math.pi * rotor.radius**2)), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,5 +82,5 @@ def test_a_vehicles_own_units_are_those_of_hover():
 )
 def test_a_vehicle_that_cannot_be_identified_is_refused_in_one_sentence(vehicle, words):
     with pytest.raises(ValueError, match=words) as error:
-        ready(vehicle)
+        prepare_vehicle(vehicle)
     assert "\n" not in str(error.value) and "expected" in str(error.value)

@@ -1,132 +1,163 @@
-"""Multi-step prediction error: its derivatives, and what it finds in flights whose every number is known."""
+"""Multi-step prediction error: its derivatives, and fits to flights of known vehicles."""
 
 import numpy as np
 import pytest
-from studies.synthetic import doubted, random_vehicle
-from support.measured_flights import PERIOD, exact_samples, lively
+from studies.synthetic import prior_vehicle, random_vehicle
+from support.measured_flights import PERIOD, exact_samples, lively_trajectory
 
-from samara.identify.fit_result import Trim
-from samara.identify.identification import identified
-from samara.identify.parameters import parameters_of, ready, with_gains
-from samara.identify.prediction_error_fit import DIFFERENCE, HORIZON, Predictor, apart, fit, windows_of
-from samara.identify.scores import Predicted, held_out, ratios, said_by, scored_windows, together, trimmed
+from samara.identify.fit_result import FlightTrim
+from samara.identify.identification import identify_resampled
+from samara.identify.parameters import apply_gains, identifiable_parameters, prepare_vehicle
+from samara.identify.prediction_error_fit import (
+    DIFFERENCE_STEP,
+    HORIZON,
+    Predictor,
+    fit_by_prediction_error,
+    select_windows,
+    state_error,
+)
+from samara.identify.scores import (
+    FlightPrediction,
+    cross_validate,
+    error_ratios,
+    fit_trim,
+    pool_scores,
+    predict_windows,
+    scored_windows,
+)
 
-EVEN = Trim((1.0,) * 4, 0.0, (0.0, 0.0))
+EVEN = FlightTrim((1.0,) * 4, 0.0, (0.0, 0.0))
 
 
 @pytest.fixture(scope="module")
 def flown():
     truth = random_vehicle(5, 4)
-    return truth, doubted(truth, 5, 4), exact_samples(truth, lively(truth), 25.0)
+    return truth, prior_vehicle(truth, 5, 4), exact_samples(truth, lively_trajectory(truth), 25.0)
 
 
 @pytest.fixture(scope="module")
 def predictor(flown):
-    return Predictor.of(ready(flown[0]))
+    return Predictor.build(prepare_vehicle(flown[0]))
 
 
 def test_windows_are_half_a_second_and_lie_where_all_is_usable(flown):
     _, _, samples = flown
     usable = np.ones(samples.body.shape[1], dtype=bool)
     usable[1000:1010] = False
-    own = windows_of(samples._replace(usable=usable), most=None)
-    assert own.samples == round(HORIZON / PERIOD)
-    assert not any(start <= at <= start + own.samples for start in own.starts for at in (1000, 1009))
-    assert (np.diff(own.starts) >= round(0.05 / PERIOD)).all()
-    few = windows_of(samples, most=7, after=2.0)
+    windows = select_windows(samples._replace(usable=usable), max_count=None)
+    assert windows.samples == round(HORIZON / PERIOD)
+    assert not any(start <= k <= start + windows.samples for start in windows.starts for k in (1000, 1009))
+    assert (np.diff(windows.starts) >= round(0.05 / PERIOD)).all()
+    few = select_windows(samples, max_count=7, earliest=2.0)
     assert len(few.starts) == 7 and samples.time[few.starts].min() >= 2.0
 
 
 def test_a_vehicle_predicts_its_own_flight(flown, predictor):
-    """The equations that made the flight say what comes, to what the coarser step of the prediction leaves"""
+    """The equations that generated the flight predict it, up to the coarser step of the prediction."""
     truth, _, samples = flown
-    bare = ready(truth)
+    bare = prepare_vehicle(truth)
     windows = scored_windows(samples)
-    said = said_by(samples, windows, bare, predictor, EVEN)
-    own = Predicted(samples, windows, {"itself": said}).score()
-    for quantity, ratio in ratios(own, "itself").items():
+    predicted_states = predict_windows(samples, windows, bare, predictor, EVEN)
+    score = FlightPrediction(samples, windows, {"itself": predicted_states}).score()
+    for quantity, ratio in error_ratios(score, "itself").items():
         assert ratio < 2e-3, quantity
 
 
 def test_derivatives_are_those_of_differences(flown, predictor):
-    """To every parameter, every gain and the delay: the tangents of the rollout beside central differences"""
+    """With respect to every parameter, every gain and the delay: tangents of the rollout against central differences."""
     _, start, samples = flown
-    vehicle = ready(start)
-    windows = [windows_of(samples, most=5)]
-    parameters = parameters_of(vehicle)
-    trim = Trim((1.02, 0.97, 1.0, 1.01), 0.006, (0.5, -0.3))
-    own = Predictor.of(vehicle)
+    vehicle = prepare_vehicle(start)
+    windows = [select_windows(samples, max_count=5)]
+    parameters = identifiable_parameters(vehicle)
+    trim = FlightTrim((1.02, 0.97, 1.0, 1.01), 0.006, (0.5, -0.3))
+    compiled = Predictor.build(vehicle)
 
-    def said(candidate, gains=trim.gains, delay=trim.delay):
-        return own.lanes([samples], windows, candidate, [Trim(gains, delay, trim.wind_W)], 0.0).predicted()
+    def predict(candidate, gains=trim.gains, delay=trim.delay):
+        return compiled.window_batch(
+            [samples], windows, candidate, [FlightTrim(gains, delay, trim.wind_W)], 0.0
+        ).predict()
 
-    lanes = own.lanes([samples], windows, vehicle, [trim], 0.0)
-    here, slopes = lanes.with_slopes(parameters, True)
-    assert np.array_equal(here, lanes.predicted())
+    lanes = compiled.window_batch([samples], windows, vehicle, [trim], 0.0)
+    states, slopes = lanes.predict_with_derivatives(parameters, True)
+    assert np.array_equal(states, lanes.predict())
     step = 1e-4
-    for j, each in enumerate(parameters):
-        beside = (said(each.moved(vehicle, step)) - said(each.moved(vehicle, -step))) / (2.0 * step)
-        assert slopes[j] == pytest.approx(beside, abs=2e-3 * np.abs(beside).max() + 1e-9), each.name
+    for j, parameter in enumerate(parameters):
+        difference = (
+            predict(parameter.displace_vehicle(vehicle, step)) - predict(parameter.displace_vehicle(vehicle, -step))
+        ) / (2.0 * step)
+        assert slopes[j] == pytest.approx(difference, abs=2e-3 * np.abs(difference).max() + 1e-9), parameter.name
     for rotor in range(4):
         up, down = (tuple(g * np.exp(s * step * (i == rotor)) for i, g in enumerate(trim.gains)) for s in (1.0, -1.0))
-        beside = (said(vehicle, up) - said(vehicle, down)) / (2.0 * step)
-        assert slopes[len(parameters) + rotor] == pytest.approx(beside, abs=1e-5 * np.abs(beside).max())
-    beside = (said(vehicle, delay=trim.delay + DIFFERENCE) - said(vehicle, delay=trim.delay)) / DIFFERENCE
-    assert slopes[-1] == pytest.approx(beside, abs=1e-2 * np.abs(beside).max())
+        difference = (predict(vehicle, up) - predict(vehicle, down)) / (2.0 * step)
+        assert slopes[len(parameters) + rotor] == pytest.approx(difference, abs=1e-5 * np.abs(difference).max())
+    difference = (
+        predict(vehicle, delay=trim.delay + DIFFERENCE_STEP) - predict(vehicle, delay=trim.delay)
+    ) / DIFFERENCE_STEP
+    assert slopes[-1] == pytest.approx(difference, abs=1e-2 * np.abs(difference).max())
 
 
 @pytest.mark.long
 def test_the_prediction_error_is_least_at_the_truth(flown):
-    """From numbers that are off by a fifth back to those that flew, within a percent or two; what does not move is left"""
+    """From values that are a fifth off to the true ones, within a percent or two; unexcited parameters are excluded."""
     truth, start, samples = flown
-    bare, own = ready(start), ready(truth)
-    wanted = {"k_thrust", "inertia.xx", "inertia.yy", "motor.rise", "motor.fall", "drag.linear.x", "drag.linear.y"}
-    parameters = [each for each in parameters_of(bare) if not each.name.startswith("damping")]
-    found = fit([samples], bare, parameters)
-    middle = np.exp(np.mean(np.log(found.trims[0].gains)))
-    for each in parameters:
-        if each.name in wanted:
-            value = each.get(found.vehicle) * (middle if each.name == "k_thrust" else 1.0)
-            within = 0.1 if each.name.startswith("drag") else 0.03
-            assert value == pytest.approx(each.get(own), rel=within), each.name
+    bare, true_vehicle = prepare_vehicle(start), prepare_vehicle(truth)
+    names = {
+        "k_thrust",
+        "inertia.xx",
+        "inertia.yy",
+        "motor.time_constant_up",
+        "motor.time_constant_down",
+        "drag.linear.x",
+        "drag.linear.y",
+    }
+    parameters = [parameter for parameter in identifiable_parameters(bare) if not parameter.name.startswith("damping")]
+    fitted = fit_by_prediction_error([samples], bare, parameters)
+    mean_gain = np.exp(np.mean(np.log(fitted.trims[0].gains)))
+    for parameter in parameters:
+        if parameter.name in names:
+            value = parameter.get(fitted.vehicle) * (mean_gain if parameter.name == "k_thrust" else 1.0)
+            tolerance = 0.1 if parameter.name.startswith("drag") else 0.03
+            assert value == pytest.approx(parameter.get(true_vehicle), rel=tolerance), parameter.name
 
 
 def test_a_trim_is_one_gain_for_each_rotor_from_the_first_seconds(flown, predictor):
     truth, _, samples = flown
     gains = (1.05, 0.96, 1.0, 1.02)
-    weaker = with_gains(ready(truth), tuple(1.0 / g for g in gains))
-    found = trimmed(samples, weaker, predictor, EVEN)
-    assert found.gains == pytest.approx(gains, rel=3e-3)
-    assert found.delay == EVEN.delay and found.wind_W == EVEN.wind_W
+    weaker = apply_gains(prepare_vehicle(truth), tuple(1.0 / g for g in gains))
+    trim = fit_trim(samples, weaker, predictor, EVEN)
+    assert trim.gains == pytest.approx(gains, rel=3e-3)
+    assert trim.delay == EVEN.delay and trim.wind_W == EVEN.wind_W
 
 
 @pytest.mark.long
 def test_halves_predict_each_other(flown):
-    """Identified on one half, the other is predicted many times better than by constant velocity"""
+    """Identified on one half, the other is predicted many times better than by constant velocity."""
     _, start, samples = flown
-    found = held_out([samples], start)
-    assert [own.samples.name for own in found] == ["exact, first half", "exact, second half"]
-    for quantity, ratio in ratios(together([own.score() for own in found]), "predictor").items():
+    predictions = cross_validate([samples], start)
+    assert [prediction.samples.name for prediction in predictions] == ["exact, first half", "exact, second half"]
+    for quantity, ratio in error_ratios(
+        pool_scores([prediction.score() for prediction in predictions]), "predictor"
+    ).items():
         assert ratio < 0.25, quantity
 
 
 @pytest.mark.long
-def test_a_predictor_knows_the_wind_that_forces_told_of(flown):
-    """The same flight from air that moves with 1 m/s: without the wind it would be taken for inertia and damping"""
+def test_a_predictor_uses_the_wind_of_the_regression(flown):
+    """The same flight in wind of 1 m/s: without the wind it would be taken for inertia and damping."""
     truth, start, samples = flown
     body = samples.body.copy()
     body[3] += 1.0
-    found = identified([samples._replace(body=body)], start)
-    assert found.predictor.trims["exact"].wind_W == pytest.approx((1.0, 0.0), abs=0.1)
+    identification = identify_resampled([samples._replace(body=body)], start)
+    assert identification.predictor.trims["exact"].wind_W == pytest.approx((1.0, 0.0), abs=0.1)
     for name in ("inertia.xx", "inertia.yy"):
         value = getattr(truth.inertia_B, name[-2:])
-        assert found.predictor.estimate(name).value == pytest.approx(value, rel=0.05), name
+        assert identification.predictor.estimate(name).value == pytest.approx(value, rel=0.05), name
 
 
 def test_errors_of_attitude_are_rotation_vectors():
     """2 vec(q⁻¹ ⊗ q̂) is the angle for small ones, whichever sign q̂ has"""
-    came = np.zeros((1, 13, 1))
-    came[0, 6] = 1.0
-    said = came.copy()
-    said[0, 6:10, 0] = -np.array([np.cos(0.01), 0.0, np.sin(0.01), 0.0])
-    assert apart(said, came)[0, 6:9, 0] == pytest.approx([0.0, 0.02, 0.0], abs=1e-6)
+    measured_states = np.zeros((1, 13, 1))
+    measured_states[0, 6] = 1.0
+    predicted_states = measured_states.copy()
+    predicted_states[0, 6:10, 0] = -np.array([np.cos(0.01), 0.0, np.sin(0.01), 0.0])
+    assert state_error(predicted_states, measured_states)[0, 6:9, 0] == pytest.approx([0.0, 0.02, 0.0], abs=1e-6)

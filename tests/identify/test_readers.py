@@ -1,4 +1,4 @@
-"""Every kind of log is turned into one: files written here by hand, byte for byte, say what must come out."""
+"""Logs of every format are converted to one representation: files written here by hand, byte for byte, give known signals."""
 
 import gzip
 import math
@@ -11,7 +11,7 @@ from support.repository import TESTS
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE
 from samara.identify.readers import FORMATS, format_table, read_log
-from samara.identify.readers.registry import LARGEST
+from samara.identify.readers.registry import MAX_FILE_BYTES
 from samara.record.load import load_run
 
 # The Crazyflie's µSD card ----------------------------------------------------------------------------------------------
@@ -19,7 +19,7 @@ from samara.record.load import load_run
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_crazyflies_card_is_read_in_si(tmp_path, version):
-    """g, °/s and 65535ths become m/s², rad/s and shares; each event type keeps its own times; the clock began at 30 s."""
+    """g, °/s and 65535ths become m/s², rad/s and fractions; each event type has its own times; the clock began at 30 s."""
     path = tmp_path / "log00"
     path.write_bytes(card(version))
     (log,) = read_log(path)
@@ -42,17 +42,17 @@ def test_the_crazyflies_card_is_read_in_si(tmp_path, version):
 
 
 def test_a_card_that_is_cut_or_changed_says_so(tmp_path):
-    """Cut in its records it is read up to there; cut in its head, or without motors, it is refused in one sentence."""
-    path, whole = tmp_path / "log00", card()
-    path.write_bytes(whole[:-30])
+    """Truncated in its records it is read up to there; truncated in its head, or without motors, it is rejected."""
+    path, complete = tmp_path / "log00", card()
+    path.write_bytes(complete[:-30])
     (log,) = read_log(path)
     assert "ends within a record" in log.notes[0] and len(log.command.time) == N - 1
     path.write_bytes(card(checked=False))
     assert "checksum" in read_log(path)[0].notes[0]
     for data, message in (
-        (whole[:40], "log00: its head cannot be decoded"),
-        (whole[:5], "log00: its head cannot be decoded"),
-        (whole.replace(b"acc.x(f)", b"acc.x(s)"), r"a variable 'acc.x\(s\)', not name\(type\)"),
+        (complete[:40], "log00: its head cannot be decoded"),
+        (complete[:5], "log00: its head cannot be decoded"),
+        (complete.replace(b"acc.x(f)", b"acc.x(s)"), r"a variable 'acc.x\(s\)', not name\(type\)"),
         (card(fixed=FIXED[:6]), "log00: holds no motors"),
     ):
         path.write_bytes(data)
@@ -93,7 +93,7 @@ def test_the_published_logs_of_a_crazyflie(shared_folder):
 
 
 def test_a_flight_of_nanobench_as_it_is(tmp_path):
-    """Its quaternion is turned to where it stood level; a PWM beyond all there is stays, for the check to find."""
+    """Its quaternion is relative to the level attitude at rest; a PWM beyond the maximum is retained for the log check."""
     heading = "t,px,py,pz,vx,vy,vz,qw,qx,qy,qz,wx_vicon,wy_vicon,wz_vicon,motor_motor_m1,motor_motor_m2,motor_motor_m3"
     heading += ",motor_motor_m4,pwr_pm_vbat,imu_acc_x,imu_acc_y,imu_acc_z,imu_gyro_x,imu_gyro_y,imu_gyro_z"
     q = quat_from_euler(0.03, -0.04, 0.4)
@@ -120,7 +120,7 @@ MAPPED = "t,a,b,c,d,qx,qy,qz,qw,n,e,d_,p,q,r,ax,ay,az,ignored\n"
 
 
 def test_any_csv_is_read_by_a_map_of_its_columns(tmp_path):
-    """FRD and NED are turned, units become SI; level and north is a quarter turn from east; slow columns keep their times."""
+    """FRD and NED are converted, units become SI; level and north is a quarter turn from east; slow columns differ in time."""
     path = tmp_path / "own.csv"
     rows = [
         f"{10 * k},1000,1500,2000,1250,0,0,0,1,{'1,2,-3' if k % 5 == 0 else ',,'},90,0,180,0,0,-1,x\n"
@@ -161,25 +161,25 @@ def test_a_map_that_is_wrong_is_refused(tmp_path, changed, message):
         read_log(path, {key: value for key, value in (MAP | changed).items() if value is not None})
 
 
-# Our own ---------------------------------------------------------------------------------------------------------------
+# Samara recordings -------------------------------------------------------------------------------------------------------
 
 
 def test_a_recording_is_a_log_of_each_drone():
-    """The state is the motion capture, the IMU is what was recorded of it; a command in rad/s becomes a share of the most."""
+    """The state serves as motion capture, the IMU is as recorded; a command in rad/s becomes a fraction of the maximum."""
     path = TESTS / "recordings" / "flights" / "wind.mcap"
     (log,) = read_log(path)
-    track = load_run(path).tracks[0]
+    track = load_run(path).drone_records[0]
     assert (log.name, log.format, log.numbering, log.truth) == ("wind", "samara", "samara", MOTION_CAPTURE)
     assert (log.position.values == track.position.T).all()
     assert (log.rate.values == track.tables["imu"]["omega_B"].T).all()
     assert log.specific_force.values[2].mean() == pytest.approx(9.81, abs=1.0)
     first, second = read_log(TESTS / "recordings" / "fall.mcap")
     assert (first.name, second.name) == ("fall/first", "fall/second")
-    for each in (log, first, second):
-        assert each.command.values.min() >= 0.0 and each.command.values.max() <= 1.0
+    for drone_log in (log, first, second):
+        assert drone_log.command.values.min() >= 0.0 and drone_log.command.values.max() <= 1.0
 
 
-# What is none of them ----------------------------------------------------------------------------------------------------
+# Other files -------------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_no_log_is_said_in_one_sentence(tmp_path):
@@ -197,7 +197,7 @@ def test_what_is_no_log_is_said_in_one_sentence(tmp_path):
             read_log(path)
         assert "\n" not in str(error.value)
     with path.open("wb") as file:
-        file.truncate(LARGEST + 1)  # a hole: nothing of it is written, and nothing read
+        file.truncate(MAX_FILE_BYTES + 1)  # a hole: nothing of it is written, and nothing read
     with pytest.raises(ValueError, match=r"own.log: has 2.1 GB; expected a log of at most 2.1 GB"):
         read_log(path)
     with pytest.raises(OSError, match="nothing"):
@@ -208,5 +208,5 @@ def test_the_table_of_formats_names_all():
     lines = format_table().splitlines()
     assert len(lines) == 2 + len(FORMATS)
     assert {line.count("|") for line in lines} == {9}
-    for own, line in zip(FORMATS, lines[2:], strict=True):
-        assert line.startswith(f"| {own.title} |")
+    for log_format, line in zip(FORMATS, lines[2:], strict=True):
+        assert line.startswith(f"| {log_format.title} |")

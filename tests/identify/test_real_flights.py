@@ -1,14 +1,14 @@
-"""Identification on flights of real Crazyflies, against published values and against saying nothing new."""
+"""Identification on flights of real Crazyflies, against published values and simple baselines."""
 
 import numpy as np
 import pytest
-from figures.validation import before_these_flights
+from figures.validation import unfitted_crazyflie
 
 from samara.identify.identification import identify
-from samara.identify.log_checks import usable
+from samara.identify.log_checks import require_usable
 from samara.identify.readers.registry import read_log, read_logs
-from samara.identify.resampled_log import samples_of
-from samara.identify.scores import held_out, ratios, together
+from samara.identify.resampled_log import resample_log
+from samara.identify.scores import cross_validate, error_ratios, pool_scores
 from samara.physics.rotors.actuator import speed_from_command
 
 pytestmark = pytest.mark.long
@@ -28,43 +28,48 @@ def arpl(request):
     folder = request.getfixturevalue("shared_folder") / "data" / "arpl_crazyflie"
     if not folder.is_dir():
         pytest.skip("no Crazyflie logs in the shared folder")
-    start = before_these_flights()
+    start = unfitted_crazyflie()
     return start, identify(
         [log for name in ("log10", "log15") for log in read_log(folder / name)], start, predictor=False
     )
 
 
 def test_inertia_and_lag_of_the_published_logs(arpl):
-    """From an IMU and motors alone: inertia between the published values, and the published lag between ours up and down"""
-    _, found = arpl
-    for name, (least, most) in PUBLISHED_INERTIA.items():
-        own = found.physical.estimate(name)
-        assert own.excited and least < own.value < most
-    rise, fall = (found.physical.estimate(f"motor.{way}") for way in ("rise", "fall"))
+    """From IMU and motors only: inertia between the published values, and the published lag between rise and fall."""
+    _, identification = arpl
+    for name, (low, high) in PUBLISHED_INERTIA.items():
+        estimate = identification.physical.estimate(name)
+        assert estimate.excited and low < estimate.value < high
+    rise, fall = (
+        identification.physical.estimate(f"motor.{direction}")
+        for direction in ("time_constant_up", "time_constant_down")
+    )
     assert rise.value < PUBLISHED_LAG < fall.value
     assert np.sqrt(rise.value * fall.value) == pytest.approx(PUBLISHED_LAG, rel=0.25)
 
 
 def test_the_thrust_curve_of_the_published_logs(arpl):
     """f(u) over the outputs of a flight: the published curve times one number, the ratio of the two masses"""
-    start, found = arpl
+    start, identification = arpl
     u = np.linspace(0.45, 0.75, 7)
     rotor = start.rotors[0]
-    k_thrust = found.physical.estimate("k_thrust").value
-    ours = k_thrust * np.asarray(speed_from_command(u, rotor.motor)) ** 2
-    ratio = ours / published_thrust(u)
+    k_thrust = identification.physical.estimate("k_thrust").value
+    identified = k_thrust * np.asarray(speed_from_command(u, rotor.motor)) ** 2
+    ratio = identified / published_thrust(u)
     assert ratio.mean() == pytest.approx(1.0, abs=0.15)
     assert ratio == pytest.approx(ratio.mean(), rel=0.06)
 
 
 def test_seven_flights_of_nanobench_each_predicted_by_the_others(shared_folder):
-    """Half a second ahead, one gain for each rotor from the first 5 s: well below what constant velocity errs by"""
+    """Half a second ahead, one gain for each rotor from the first 5 s: well below the error of constant velocity."""
     folder = shared_folder / "data" / "nanobench"
     if not folder.is_dir():
         pytest.skip("no NanoBench flights in the shared folder")
-    start = before_these_flights()
-    flights = [samples_of(usable(own)[0], start) for own in read_logs([folder])]
+    start = unfitted_crazyflie()
+    flights = [resample_log(require_usable(log)[0], start) for log in read_logs([folder])]
     assert len(flights) == 7
-    found = ratios(together([own.score() for own in held_out(flights, start)]), "predictor")
+    error_ratio = error_ratios(
+        pool_scores([prediction.score() for prediction in cross_validate(flights, start)]), "predictor"
+    )
     bars = {"position": 0.50, "velocity": 0.60, "attitude": 0.48, "rate": 0.68}
-    assert {name: found[name] for name in bars if found[name] > bars[name]} == {}
+    assert {name: error_ratio[name] for name in bars if error_ratio[name] > bars[name]} == {}

@@ -1,4 +1,4 @@
-"""What a fit of predictions makes as small as it can: N ln σ² of the errors, and the square of how far parameters are moved."""
+"""The cost of a prediction fit: N ln σ² of the errors, and the squared displacement of the parameters."""
 
 import math
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ WEIGHTS = np.ones((2, 3))
 
 def search(seconds=30.0):
     flight = SimpleNamespace(usable=np.ones(300, dtype=bool), period=seconds / 300.0)
-    return SimpleNamespace(independent=_Search.independent.fget(SimpleNamespace(flights=(flight,))))
+    return SimpleNamespace(independent_windows=_Search.independent_windows.fget(SimpleNamespace(flights=(flight,))))
 
 
 def cost(errors, x, seconds=30.0):
@@ -22,21 +22,21 @@ def cost(errors, x, seconds=30.0):
 
 
 def test_windows_that_do_not_overlap_are_independent():
-    assert search(30.0).independent == pytest.approx(30.0 / HORIZON)
+    assert search(30.0).independent_windows == pytest.approx(30.0 / HORIZON)
 
 
 def test_the_cost_is_that_of_the_likelihood_and_of_the_prior():
     """−2 ln L = N ln σ² and −2 ln p(x) = |x|² but for constants (the maximum a posteriori)"""
     square = 2.0 * (0.01 + 0.04 + 0.09)
-    found = cost(ERRORS, [0.6, -0.8])
-    assert found == pytest.approx(30.0 / HORIZON * math.log(square) + 1.0, rel=1e-4)
+    total = cost(ERRORS, [0.6, -0.8])
+    assert total == pytest.approx(30.0 / HORIZON * math.log(square) + 1.0, rel=1e-4)
 
 
 def test_more_error_and_a_longer_way_cost_more():
-    here = cost(ERRORS, [0.1, 0.2])
-    assert cost(1.1 * ERRORS, [0.1, 0.2]) > here
-    assert cost(ERRORS, [0.2, 0.2]) > here
-    assert cost(1.1 * ERRORS, [0.1, 0.2]) - here == pytest.approx(30.0 / HORIZON * 2.0 * math.log(1.1), rel=1e-4)
+    reference = cost(ERRORS, [0.1, 0.2])
+    assert cost(1.1 * ERRORS, [0.1, 0.2]) > reference
+    assert cost(ERRORS, [0.2, 0.2]) > reference
+    assert cost(1.1 * ERRORS, [0.1, 0.2]) - reference == pytest.approx(30.0 / HORIZON * 2.0 * math.log(1.1), rel=1e-4)
 
 
 def test_one_window_that_is_far_off_counts_less():
@@ -45,5 +45,5 @@ def test_one_window_that_is_far_off_counts_less():
     far[:, :, 0], farther[:, :, 0] = 100.0 * ERRORS[:, :, 0], 1000.0 * ERRORS[:, :, 0]
     robust = _Search.cost(search(), far, WEIGHTS, np.zeros(1))[1]
     assert robust[0] < 0.05 and (robust[1:] == 1.0).all()
-    mean = [_Search.cost(search(), own, WEIGHTS, np.zeros(1))[2] for own in (ERRORS, far, farther)]
+    mean = [_Search.cost(search(), errors, WEIGHTS, np.zeros(1))[2] for errors in (ERRORS, far, farther)]
     assert (mean[2] - mean[0]) / (mean[1] - mean[0]) == pytest.approx(10.0, rel=0.05)

@@ -17,11 +17,11 @@ from samara.learn.envs import VectorEnv
 from samara.learn.tasks import load_task
 from samara.physics.types import Reference
 
-FROM_TRIM = load_task("hover")._replace(reset=lambda draw, craft: (craft.trim, ()), name="hover from trim")
+FROM_TRIM = load_task("hover")._replace(reset=lambda draw, drone: (drone.trim, ()), name="hover from trim")
 
 
-def some_actions(env, steps, seed=0):
-    """Uniform actions, (steps, N, size)"""
+def random_actions(env, steps, seed=0):
+    """Return uniform actions, (steps, N, size)."""
     return np.random.default_rng(seed).uniform(-1.0, 1.0, (steps, *env.action_space.shape))
 
 
@@ -33,7 +33,7 @@ def test_results_belong_to_the_declared_spaces():
     observations, info = env.reset(seed=3)
     assert (env.observation_space.shape, env.action_space.shape) == ((5, 24), (5, 6))
     assert observations in env.observation_space and info == {}
-    for action in some_actions(env, 5):
+    for action in random_actions(env, 5):
         observations, rewards, terminated, truncated, info = env.step(action)
         assert observations in env.observation_space and observations.dtype == np.float32 and info == {}
         assert (rewards.shape, rewards.dtype) == ((5,), np.float64)
@@ -60,16 +60,16 @@ def test_a_reset_after_the_end_starts_a_complete_episode():
 
 
 def test_the_same_seed_gives_the_same_flights():
-    """Also through resets without a seed, which continue to new starts, and across objects"""
-    one, other = VectorEnv("hover", 7), VectorEnv("hover", 7)
+    """Also through resets without a seed, which continue to new starts, and across objects."""
+    first_env, second_env = VectorEnv("hover", 7), VectorEnv("hover", 7)
     starts = []
     for seed in (11, None, None):
-        starts.append(one.reset(seed=seed)[0])
-        assert (other.reset(seed=seed)[0] == starts[-1]).all()
+        starts.append(first_env.reset(seed=seed)[0])
+        assert (second_env.reset(seed=seed)[0] == starts[-1]).all()
     assert (starts[0] != starts[1])[:, :3].all() and (starts[1] != starts[2])[:, :3].all()
-    for action in some_actions(one, 20):
-        assert all((a == b).all() for a, b in zip(one.step(action)[:4], other.step(action)[:4], strict=True))
-    assert (one.reset(seed=11)[0] == starts[0]).all()
+    for action in random_actions(first_env, 20):
+        assert all((a == b).all() for a, b in zip(first_env.step(action)[:4], second_env.step(action)[:4], strict=True))
+    assert (first_env.reset(seed=11)[0] == starts[0]).all()
     assert (VectorEnv("hover", 7).reset()[0] != VectorEnv("hover", 7).reset()[0]).any()
 
 
@@ -91,13 +91,13 @@ def test_a_step_is_the_equations_under_commands_computed_by_hand():
     """Five steps of 2 ms in Python floats: ±1 is full throttle and its mirror image about hover; beyond it is clipped"""
     env = VectorEnv("hover", 3, "crazyflie_documented", substeps=5)
     env.reset(seed=5)
-    before = env.state
+    initial = env.state
     env.step(np.array([[1.0, -1.0, 0.5, 0.0], [0.0] * 4, [9.0, -9.0, 0.5, 0.0]]))
     u0 = (np.sqrt(0.028 * 9.81 / 4.0 / 2.88e-8) - 300.0) / 2200.0
     commands = ((1.0, 2.0 * u0 - 1.0, 0.5 * (1.0 + u0), u0), (u0,) * 4, (1.0, 2.0 * u0 - 1.0, 0.5 * (1.0 + u0), u0))
     vehicle = samara.vehicle("crazyflie_documented").without_effect("contact")
     for k, command in enumerate(commands):
-        state = unflatten(before, iter(float(leaf[k]) for leaf in flatten(before)))
+        state = unflatten(initial, iter(float(leaf[k]) for leaf in flatten(initial)))
         for _ in range(5):
             state = samara.step(state, tuple(float(u) for u in command), vehicle, 2e-3)
         assert [leaf[k] for leaf in flatten(env.state)] == pytest.approx(flatten(state), rel=1e-12, abs=1e-13)
@@ -106,7 +106,7 @@ def test_a_step_is_the_equations_under_commands_computed_by_hand():
 def test_an_observation_has_the_rotation_matrix_of_scipy():
     env = VectorEnv("hover", 4)
     env.reset(seed=6)
-    for action in some_actions(env, 10):
+    for action in random_actions(env, 10):
         observations, *_ = env.step(action)
     state = env.state
     R_WB = Rotation.from_quat(np.array(state.q_WB).T, scalar_first=True).as_matrix().reshape(4, 9)
@@ -119,18 +119,18 @@ def test_an_observation_has_the_rotation_matrix_of_scipy():
 def test_a_controller_keeps_every_drone_in_the_air_and_doing_nothing_does_not():
     """Lee's controller through the actions: all 64 fly 5 s and end within 1 cm; the trim alone loses nine in ten"""
     env, idle = (VectorEnv("hover", 64, "crazyflie_documented", seconds=5.0) for _ in range(2))
-    craft = env.setting.craft
-    control, actuators = geometric(craft.vehicle), rotor_range(craft.command, craft.vehicle)
+    drone = env.setting.drone
+    control, actuators = geometric(drone.vehicle), rotor_range(drone.command, drone.vehicle)
     env.reset(seed=1)
     idle.reset(seed=1)
-    lost = np.zeros(64, dtype=bool)
+    is_lost = np.zeros(64, dtype=bool)
     for _ in range(env.setting.task.steps):
-        command, _ = control(env.state, Reference(ZERO), craft.vehicle, ())
+        command, _ = control(env.state, Reference(ZERO), drone.vehicle, ())
         action = np.stack([np.broadcast_to(a, 64) for a in rotor_action(command, actuators)], axis=1)
         observations, _, terminated, truncated, _ = env.step(action)
         assert not terminated.any()
-        lost |= idle.step(np.zeros((64, 4)))[2]
-    assert truncated.all() and lost.mean() > 0.9
+        is_lost |= idle.step(np.zeros((64, 4)))[2]
+    assert truncated.all() and is_lost.mean() > 0.9
     assert np.linalg.norm(observations[:, :3], axis=1).max() < 0.01
 
 
@@ -148,6 +148,6 @@ def test_no_thrust_falls_out_of_the_environment():
 
 def test_without_gymnasium_one_sentence_says_what_to_install():
     program = "import sys; sys.modules['gymnasium'] = None; from samara.learn.envs import VectorEnv"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "samara.learn.envs.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'" in done.stderr
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert completed.returncode == 1
+    assert "samara.learn.envs.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'" in completed.stderr

@@ -1,4 +1,4 @@
-"""The parts of a learner in JAX by themselves: the network, and updates in chunks."""
+"""The parts of a trainer in JAX separately: the network, and updates in chunks."""
 
 from typing import NamedTuple
 
@@ -26,14 +26,14 @@ def test_hidden_layers_have_their_activation_and_the_last_is_a_tanh(hidden):
 
 
 class Sum(NamedTuple):
-    """A learning state whose weights are the sum of the numbers of its updates"""
+    """A training state whose weights are the sum of the indices of its updates."""
 
     total: float
     done: int
 
 
 def test_updates_in_chunks_are_all_of_them_in_order():
-    """Seven updates in three chunks: a compiled last chunk has two more, whose rewards are left out"""
+    """Seven updates in three chunks: a compiled last chunk has two more, whose rewards are dropped."""
     import jax.numpy as jnp
 
     def begin(seed):

@@ -1,4 +1,4 @@
-"""Constants from publications, against the published values, and starts and ends of tasks against their own descriptions."""
+"""Constants from publications, against the published values, and starts and ends of tasks against their descriptions."""
 
 import math
 
@@ -8,13 +8,13 @@ import pytest
 from samara.core.algebra import Vec3, matrix_from_quat
 from samara.learn.compiled_episode import episode_keys, random_numbers
 from samara.learn.domain_randomization import L2F, RAPTOR
-from samara.learn.env_config import Setting
+from samara.learn.env_config import EnvironmentSetting
 from samara.learn.episode import reset_draws
 from samara.learn.observation_noise import L2F_NOISE
-from samara.learn.task import Draw, Situation, craft_for
+from samara.learn.task import Draw, Situation, trim_drone
 from samara.learn.tasks import load_task
 
-CRAFT = craft_for("crazyflie")
+DRONE = trim_drone("crazyflie")
 DRAWS = 4000
 
 # "Learning to fly in seconds", RA-L 2024. The code of the paper: github.com/arplaboratory/learning-to-fly, commit d07592d,
@@ -47,12 +47,14 @@ def test_the_disturbances_of_l2f_are_the_published_ones():
 def test_a_disturbance_has_the_published_size():
     """Drawn for many drones, on the Crazyflie of the vehicle's file: σ_F = W/20, σ_τ = W · 0.1 mm · arm / 39.6 mm"""
     draw = Draw(iter(normals(6)))
-    force_W, torque_B = L2F.draw(draw, CRAFT).push
-    weight = CRAFT.nominal.mass * CRAFT.nominal["gravity"].acceleration
-    arm = math.hypot(CRAFT.nominal.rotors[0].r_B.x, CRAFT.nominal.rotors[0].r_B.y)
-    four = 4.0 / math.sqrt(2.0 * DRAWS)  # standard errors
-    assert [np.std(own) for own in force_W] == pytest.approx([weight / 20.0] * 3, rel=four)
-    assert [np.std(own) for own in torque_B] == pytest.approx([weight * 1e-4 * arm / 0.0395980] * 3, rel=four)
+    force_W, torque_B = L2F.draw(draw, DRONE).disturbance
+    weight = DRONE.nominal.mass * DRONE.nominal["gravity"].acceleration
+    arm = math.hypot(DRONE.nominal.rotors[0].r_B.x, DRONE.nominal.rotors[0].r_B.y)
+    tolerance = 4.0 / math.sqrt(2.0 * DRAWS)  # standard errors
+    assert [np.std(component) for component in force_W] == pytest.approx([weight / 20.0] * 3, rel=tolerance)
+    assert [np.std(component) for component in torque_B] == pytest.approx(
+        [weight * 1e-4 * arm / 0.0395980] * 3, rel=tolerance
+    )
 
 
 def test_the_observation_noise_of_l2f_is_the_published_one():
@@ -63,18 +65,18 @@ def test_the_observation_noise_of_l2f_is_the_published_one():
 
 def test_the_ranges_of_raptor_are_the_published_ones():
     assert {name: getattr(RAPTOR, name) for name in RAPTOR_RANGES} == RAPTOR_RANGES
-    assert (RAPTOR.size_deviation, RAPTOR.force_spare) == (0.1, 0.3)
+    assert (RAPTOR.size_deviation, RAPTOR.force_headroom) == (0.1, 0.3)
 
 
 # Starts ---------------------------------------------------------------------------------------------------------------
 
 
 def starts(task):
-    """The states that so many episodes of a task begin in, as arrays"""
-    own = load_task(task)
-    setting = Setting(own._replace(randomization=None), CRAFT)
-    drawn = random_numbers(episode_keys([11] * DRAWS), np.arange(DRAWS), 0, reset_draws(setting))
-    return own.reset(Draw(iter(drawn)), CRAFT)[0]
+    """Return the initial states of `DRAWS` episodes of a task, as arrays."""
+    loaded = load_task(task)
+    setting = EnvironmentSetting(loaded._replace(randomization=None), DRONE)
+    random_rows = random_numbers(episode_keys([11] * DRAWS), np.arange(DRAWS), 0, reset_draws(setting))
+    return loaded.reset(Draw(iter(random_rows)), DRONE)[0]
 
 
 def normals(count):
@@ -86,7 +88,7 @@ def normals(count):
     [("hover", 0.5, 1.0, 1.0), ("recover", 0.5, 5.0, 15.0), ("universal", 0.5, 1.0, 1.0)],
 )
 def test_starts_fill_the_ranges_that_a_task_describes(task, position, velocity, rate):
-    """Uniform about 0 along every axis, up to the bound and not beyond; no axis follows another"""
+    """Uniform about 0 along every axis, up to the bound and not beyond; the axes are uncorrelated."""
     state = starts(task)
     for vector, bound in ((state.p_W, position), (state.v_W, velocity), (state.omega_B, rate)):
         for axis in vector:
@@ -108,12 +110,12 @@ def test_recover_starts_in_any_attitude_and_hover_within_ninety_degrees():
 # Ends -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("task", "far"), [("hover", 2.0), ("recover", 30.0), ("land", 4.0), ("universal", 5.0)])
+@pytest.mark.parametrize(("task", "limit"), [("hover", 2.0), ("recover", 30.0), ("land", 4.0), ("universal", 5.0)])
 @pytest.mark.parametrize("direction", [Vec3(1.0, 0.0, 0.0), Vec3(0.6, -0.64, 0.48)])
-def test_an_episode_ends_beyond_its_distance_and_not_before(task, far, direction):
-    own = load_task(task)
-    near, beyond = (
-        Situation(CRAFT.trim._replace(p_W=direction * distance + Vec3(0.0, 0.0, 1e-9)))
-        for distance in (0.999 * far, 1.001 * far)
+def test_an_episode_ends_beyond_its_distance_and_not_before(task, limit, direction):
+    loaded = load_task(task)
+    inside, beyond = (
+        Situation(DRONE.trim._replace(p_W=direction * distance + Vec3(0.0, 0.0, 1e-9)))
+        for distance in (0.999 * limit, 1.001 * limit)
     )
-    assert not own.termination(near, CRAFT) and own.termination(beyond, CRAFT)
+    assert not loaded.termination(inside, DRONE) and loaded.termination(beyond, DRONE)

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.ardupilot_line import LINE, standing
+from support.ardupilot_line import LINE, ground_readings
 from support.autopilot_peers import ArduPilotPeer, one_at_a_time  # noqa: F401 - a fixture
 
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
-from samara.link.ardupilot import Servos, ardupilot_parameters, output, parse_servos, state_line
-from samara.link.motor_outputs import outputs_by_rotor, rotor_of_output
+from samara.link.ardupilot import Servos, ardupilot_parameters, output_from_pulse, parse_servos, state_line
+from samara.link.motor_outputs import outputs_by_rotor, rotor_order
 from samara.link.registry import open_link
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.autopilot_sensors import flown_by
+from samara.scenario.autopilot_sensors import assign_autopilot
 from samara.scenario.file import parse_scenario
 
 SCENARIO = """
@@ -33,24 +33,28 @@ yaw_deg = 90.0
 
 def scenario(duration, vehicle="hakoniwa", **options):
     mission = parse_scenario(SCENARIO.format(duration=duration, vehicle=vehicle), "hover.toml")
-    return flown_by(mission, Autopilot("ardupilot", **options))
+    return assign_autopilot(mission, Autopilot("ardupilot", **options))
 
 
 def test_a_line_equals_the_one_that_was_observed_to_work_byte_for_byte():
     """A line that ArduCopter accepted, written in FRD, from the same motion in FLU: facing north."""
-    readings = standing()._replace(specific_force_B=Vec3(0.0025, 0.0026, 9.7938), omega_B=Vec3(0.0001, 0.0005, -0.0004))
+    readings = ground_readings()._replace(
+        specific_force_B=Vec3(0.0025, 0.0026, 9.7938), omega_B=Vec3(0.0001, 0.0005, -0.0004)
+    )
     assert state_line(readings, 0.001) == LINE
 
 
 def test_keys_have_no_space_and_come_in_an_order_that_its_search_understands():
     """It searches for `"velocity":` as a text: longer keys with that prefix must come later."""
-    text = state_line(standing(), 1.0).decode()
+    text = state_line(ground_readings(), 1.0).decode()
     for key in ("timestamp", "imu", "gyro", "accel_body", "position", "quaternion", "velocity"):
         assert text.count(f'"{key}":') == 1
 
 
 def test_position_is_north_east_down_from_home():
-    moved = standing()._replace(state=State(Vec3(2.0, 3.0, 4.1), Vec3(0.2, 0.3, 0.4), quat_from_euler(0, 0, 0), ZERO))
+    moved = ground_readings()._replace(
+        state=State(Vec3(2.0, 3.0, 4.1), Vec3(0.2, 0.3, 0.4), quat_from_euler(0, 0, 0), ZERO)
+    )
     line = json.loads(state_line(moved, 1.0, home_height=0.1))
     assert line["position"] == pytest.approx([3.0, 2.0, -4.0])
     assert line["velocity"] == pytest.approx([0.3, 0.2, -0.4])
@@ -66,14 +70,14 @@ def test_servo_packets_of_sixteen_and_thirty_two_outputs(magic, outputs, size):
 
 
 def test_pulses_are_outputs():
-    assert [output(pulse) for pulse in (0, 900, 1000, 1500, 2000, 2200)] == [0.0, 0.0, 0.0, 0.5, 1.0, 1.0]
+    assert [output_from_pulse(pulse) for pulse in (0, 900, 1000, 1500, 2000, 2200)] == [0.0, 0.0, 0.0, 0.5, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("vehicle", ["iris_documented", "crazyflie_documented", "hexarotor_x", "octorotor_x"])
 def test_each_output_drives_the_rotor_at_its_place(vehicle):
     """ArduPilot's first output is front right and its second on the other side of the centre, in every frame."""
     model = samara.vehicle(vehicle)
-    order = rotor_of_output(model, "ardupilot")
+    order = rotor_order(model, "ardupilot")
     assert sorted(order) == list(range(len(model.rotors)))
     first, second = (model.rotors[i].r_B for i in order[:2])
     assert (first.x * second.x + first.y * second.y) < 0.0 and first.y < 0.0
@@ -87,7 +91,7 @@ def test_a_frame_that_ardupilot_lacks_is_one_sentence():
     vehicle = samara.vehicle("iris_documented")
     reversed_spins = replace(vehicle, rotors=tuple(rotor._replace(spin=-rotor.spin) for rotor in vehicle.rotors))
     with pytest.raises(ValueError, match="turns the other way than ardupilot's; expected counter-clockwise"):
-        rotor_of_output(reversed_spins, "ardupilot")
+        rotor_order(reversed_spins, "ardupilot")
 
 
 def test_its_parameters_say_x_frame_and_linear_thrust():
@@ -107,21 +111,21 @@ def test_a_whole_flight_through_the_protocol_hovers_within_ten_centimetres(outpu
     assert np.array_equal(samara.replay(run).tables["state"].rows, run.tables["state"].rows)
 
 
-def opened(messages, **options):
+def connect_link(messages, **options):
     options = {"wait": 5.0, "patience": 1.0, **options}
     return open_link(
         Autopilot("ardupilot", **options), samara.vehicle("iris_documented"), lambda level, text: messages.append(text)
     )
 
 
-def exchanged(link, steps):
-    return [list(link.exchange(standing(1000 * k))) for k in range(steps)]
+def exchange_steps(link, steps):
+    return [list(link.exchange(ground_readings(1000 * k))) for k in range(steps)]
 
 
 def test_pulses_of_zero_and_a_thousand_are_motors_that_stand():
     messages, peer = [], ArduPilotPeer(gains=(0.1, 0.1, 0.1))
-    link = opened(messages)
-    outputs = exchanged(link, 150)
+    link = connect_link(messages)
+    outputs = exchange_steps(link, 150)
     link.close()
     peer.stop()
     assert all(u == [0.0] * 4 for u in outputs[:98]) and max(outputs[-1]) > 0.3
@@ -130,8 +134,8 @@ def test_pulses_of_zero_and_a_thousand_are_motors_that_stand():
 
 def test_a_line_that_was_lost_is_sent_once_more():
     messages, peer = [], ArduPilotPeer(trouble="lost line", trouble_at=60)
-    link = opened(messages)
-    exchanged(link, 120)
+    link = connect_link(messages)
+    exchange_steps(link, 120)
     link.close()
     peer.stop()
     assert link.resent == 1 and peer.resends >= 1
@@ -140,8 +144,8 @@ def test_a_line_that_was_lost_is_sent_once_more():
 
 def test_a_smaller_count_is_a_restart_and_is_said():
     messages, peer = [], ArduPilotPeer(trouble="restart", trouble_at=60)
-    link = opened(messages)
-    exchanged(link, 120)
+    link = connect_link(messages)
+    exchange_steps(link, 120)
     link.close()
     peer.stop()
     assert link.restarts == 1
@@ -150,8 +154,8 @@ def test_a_smaller_count_is_a_restart_and_is_said():
 
 def test_garbage_is_skipped_and_said_once():
     messages, peer = [], ArduPilotPeer(trouble="garbage", trouble_at=60)
-    link = opened(messages)
-    exchanged(link, 120)
+    link = connect_link(messages)
+    exchange_steps(link, 120)
     link.close()
     peer.stop()
     assert messages == ["a packet of 9 bytes on UDP 127.0.0.1:9002 is not a servo output; it was skipped"]
@@ -161,15 +165,15 @@ def test_garbage_is_skipped_and_said_once():
 def test_a_packet_from_another_port_does_not_take_over(count):
     """Neither with a smaller frame count, as after a restart, nor with a larger one."""
     messages, peer = [], ArduPilotPeer()
-    link = opened(messages)
-    exchanged(link, 20)
+    link = connect_link(messages)
+    exchange_steps(link, 20)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.1", 0))
         for k in range(5):
             other.sendto(struct.pack("<HHI16H", 18458, 1000, count + k, *[2000] * 16), ("127.0.0.1", 9002))
         port = other.getsockname()[1]
-        outputs = exchanged(link, 30)
-    report = [message for _, message in link.ending()]
+        outputs = exchange_steps(link, 30)
+    report = [message for _, message in link.closing_report()]
     link.close()
     peer.stop()
     assert not np.any(outputs) and link.restarts == 0
@@ -193,7 +197,7 @@ def test_with_wait_another_takes_over():
         if "until it is back" in message:
             peers.append(ArduPilotPeer())
 
-    run = samara.fly(scenario(1.0, patience=0.5, on_loss="wait"), tell=tell)
+    run = samara.fly(scenario(1.0, patience=0.5, on_loss="wait"), on_message=tell)
     for peer in peers:
         peer.stop()
     assert run.problem == "" and run.time[-1] == 1.0 and len(peers) == 2

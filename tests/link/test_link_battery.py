@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from support.ardupilot_line import LINE, standing
+from support.ardupilot_line import LINE, ground_readings
 from support.autopilot_peers import (  # noqa: F401 - a fixture
     ArduPilotPeer,
     BetaflightPeer,
@@ -17,11 +17,11 @@ import samara
 from samara.link.ardupilot import ardupilot_parameters, state_line
 from samara.link.ground_station import battery_fields
 from samara.link.px4 import px4_parameters
-from samara.link.sensor_snapshot import Supply
+from samara.link.sensor_snapshot import PowerModuleReading
 from samara.physics.rotors.battery import open_circuit_voltage
 from samara.record.run import check_expectations
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.autopilot_sensors import cells_of, flown_by
+from samara.scenario.autopilot_sensors import assign_autopilot, cell_count
 from samara.scenario.file import ScenarioError, load_scenario
 from samara.sim.plant import Plant
 from samara.sim.python_controllers import BATTERY_PERIOD_US, PowerModule
@@ -39,7 +39,7 @@ NEAR = (1.5, 2.0, -1.0)  # NED, of the peers
 
 def low_battery(autopilot_name):
     """Return the shipped scenario with a battery for some seconds, and the autopilot's parameters."""
-    scenario = flown_by(load_scenario("low_battery", SHORT), Autopilot(autopilot_name))
+    scenario = assign_autopilot(load_scenario("low_battery", SHORT), Autopilot(autopilot_name))
     return scenario, dict(scenario.drones[0].autopilot.parameters)
 
 
@@ -51,7 +51,7 @@ def require_home(run, scenario):
     ] == []
     assert np.hypot(run.position[:, 0], run.position[:, 1]).max() > 1.5
     assert 0.0 < run.charge[-1] < scenario.drones[0].battery_failsafe.land_below
-    assert run.tables["outputs"]["voltage"].min() < 10.8  # the sag of a small battery
+    assert run.tables["derived"]["voltage"].min() < 10.8  # the sag of a small battery
 
 
 # Reports ------------------------------------------------------------------------------------------------------------
@@ -77,16 +77,18 @@ def test_the_voltage_is_kirchhoffs():
 @pytest.mark.parametrize(("volts", "cells"), [(4.2, 1), (12.6, 3), (25.2, 6), (60.0, 10)])
 def test_cells_are_counted_by_the_voltage_of_a_full_battery(volts, cells):
     battery = samara.vehicle("iris")["battery"][0]
-    assert cells_of(battery._replace(table_voltage=(0.5 * volts, 0.9 * volts, volts))) == cells
+    assert cell_count(battery._replace(table_voltage=(0.5 * volts, 0.9 * volts, volts))) == cells
 
 
 def test_px4_gets_millivolts_of_each_cell_centiamperes_and_percent():
     """pymavlink restores the fields: three cells, and 65535 after the last."""
     from pymavlink.dialects.v20 import common
 
-    from samara.link.mavlink import Speaker
+    from samara.link.mavlink import FrameEncoder
 
-    packet = Speaker(1, 180).frame("BATTERY_STATUS", *battery_fields(Supply(11.7, 12.34, 0.567, 3, 12600.0)))
+    packet = FrameEncoder(1, 180).frame(
+        "BATTERY_STATUS", *battery_fields(PowerModuleReading(11.7, 12.34, 0.567, 3, 12600.0))
+    )
     message = common.MAVLink(None).parse_buffer(packet)[0]
     assert (message.get_srcSystem(), message.get_srcComponent()) == (1, 180)
     assert message.voltages == [3900] * 3 + [65535] * 7
@@ -108,13 +110,15 @@ def test_one_setting_is_the_failsafe_of_each():
     """Half of 1620 C is 225 mA h, and three tenths 135; `parameters` take precedence."""
     scenario = load_scenario("low_battery")
     px4 = dict(
-        flown_by(scenario, Autopilot("px4", parameters=(("BAT_CRIT_THR", 0.45),))).drones[0].autopilot.parameters
+        assign_autopilot(scenario, Autopilot("px4", parameters=(("BAT_CRIT_THR", 0.45),)))
+        .drones[0]
+        .autopilot.parameters
     )
     assert px4.pop("EKF2_GPS_DELAY") == px4.pop("SENS_GPS0_DELAY") == 100.0
     assert px4 == {"BAT_LOW_THR": 0.55, "BAT_CRIT_THR": 0.45, "BAT_EMERGEN_THR": 0.3}
-    ardupilot = dict(flown_by(scenario, Autopilot("ardupilot")).drones[0].autopilot.parameters)
+    ardupilot = dict(assign_autopilot(scenario, Autopilot("ardupilot")).drones[0].autopilot.parameters)
     assert ardupilot == {"BATT_LOW_MAH": 225, "BATT_CRT_MAH": 135}
-    assert flown_by(scenario, Autopilot("betaflight")).drones[0].autopilot.parameters == ()
+    assert assign_autopilot(scenario, Autopilot("betaflight")).drones[0].autopilot.parameters == ()
 
 
 @pytest.mark.parametrize(
@@ -130,7 +134,7 @@ def test_one_setting_is_the_failsafe_of_each():
         ),
         (
             {"drones.vehicle": "hakoniwa", "drones.effects": []},
-            "drones[0].battery_failsafe: vehicle 'hakoniwa' has no battery that empties; expected one that does",
+            "drones[0].battery_failsafe: vehicle 'hakoniwa' has no battery that discharges; expected a vehicle with one",
         ),
     ],
 )
@@ -141,8 +145,8 @@ def test_an_invalid_failsafe_is_refused(changes, sentence):
 
 
 def test_ardupilots_line_has_its_battery_at_the_end():
-    supply = Supply(11.712349, 12.3, 0.5, 3, 12600.0)
-    data = state_line(standing(), 0.001, supply=supply)
+    supply = PowerModuleReading(11.712349, 12.3, 0.5, 3, 12600.0)
+    data = state_line(ground_readings(), 0.001, supply=supply)
     assert data.endswith(b',"battery":{"voltage":11.7123,"current":12.3}}\n')
     line = json.loads(data)
     assert line["battery"] == {"voltage": 11.7123, "current": 12.3}
@@ -209,7 +213,7 @@ def test_ardupilot_comes_home_on_our_battery():
     require_home(run, scenario)
     assert 1.0 - consumed[0] / capacity == pytest.approx(run.charge[-1], abs=0.06)  # ten readings a second
     reported = np.array([[line["timestamp"], line["battery"]["voltage"]] for line in peer.lines])
-    recorded = run.tables["outputs"]
+    recorded = run.tables["derived"]
     rows = np.searchsorted(recorded.times_us, 1e6 * reported[::100, 0] - 1000.0)
     rows = np.minimum(rows, len(recorded.times_us) - 1)
     assert reported[::100, 1] == pytest.approx(recorded["voltage"][rows], abs=0.3)
@@ -218,7 +222,7 @@ def test_ardupilot_comes_home_on_our_battery():
 @pytest.mark.long
 def test_betaflights_pilot_comes_home_on_our_battery():
     """Betaflight receives no battery: its pilot uses the voltage, as Samara's controllers do, and lowers the sticks."""
-    scenario = flown_by(
+    scenario = assign_autopilot(
         load_scenario("low_battery", {"duration": 16.0, **CLOSE}),
         Autopilot("betaflight"),
     )

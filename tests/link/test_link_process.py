@@ -15,9 +15,9 @@ from support.children import COMMAND, child
 from support.px4_program import read_reports, write_px4_program
 
 import samara
-from samara.link.link import AutopilotLostError, Watch
-from samara.link.ports import bound
-from samara.link.process import Process, Start
+from samara.link.link import AutopilotLostError, AutopilotWatchdog
+from samara.link.ports import bind_socket
+from samara.link.process import Process, StartScript
 from samara.link.registry import open_link
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import ARDUPILOT, AUTOPILOTS
@@ -30,11 +30,11 @@ UNKNOWN_ON_WINDOWS = ("killpg", "getpgid", "setsid", "fork", "getuid"), ("SIGKIL
 @pytest.mark.parametrize("has_groups", [True, False])
 def test_a_process_is_ended_with_or_without_groups(monkeypatch, polite, has_groups):
     """Without `os.killpg` and SIGKILL only the process is ended: with or without SIGTERM, it is gone after `stop`."""
-    process = Process([sys.executable, "-c", "import time; time.sleep(600)"], polite=polite)
+    process = Process([sys.executable, "-c", "import time; time.sleep(600)"], sigterm_first=polite)
     try:
         process.start()
         running = process.running
-        assert running.poll() is None and process.ended == ""
+        assert running.poll() is None and process.exit_report == ""
         if not has_groups:
             monkeypatch.delattr(os, "killpg")
             monkeypatch.setattr("samara.link.process.signal", SimpleNamespace(SIGTERM=signal.SIGTERM))
@@ -66,18 +66,18 @@ def test_modules_are_imported_where_these_names_do_not_exist():
 
 # With its owner -----------------------------------------------------------------------------------------------------
 
-SOON = 60.0  # [s]: longer than anything here takes on a slow machine
+TIMEOUT = 60.0  # [s]: longer than anything here takes on a slow machine
 
 
-def until(condition):
+def wait_until_true(condition):
     """Wait; return whether the condition became true."""
-    deadline = time.monotonic() + SOON
+    deadline = time.monotonic() + TIMEOUT
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
     return condition()
 
 
-def runs(pid):
+def is_running(pid):
     """Whether the process exists and has not ended."""
     try:
         os.kill(pid, 0)
@@ -97,7 +97,7 @@ def sleeper(tmp_path):
 
 def process_id(program):
     path = program.with_name("pid")
-    assert until(path.is_file)
+    assert wait_until_true(path.is_file)
     return int(path.read_text())
 
 
@@ -109,9 +109,9 @@ def test_a_process_is_gone_when_its_owner_was_killed(sleeper):
     )
     with child([sys.executable, "-c", lines]) as owner:
         pid = process_id(sleeper)
-        assert runs(pid)
+        assert is_running(pid)
         owner.kill()  # only the owner: its autopilot is in another process group
-        assert until(lambda: not runs(pid))
+        assert wait_until_true(lambda: not is_running(pid))
 
 
 SWARM = """
@@ -131,14 +131,14 @@ def test_a_swarm_has_a_px4_process_each_and_leaves_none(tmp_path):
     program = write_px4_program(tmp_path)
     scenario = parse_scenario(SWARM.format(duration=0.4), "swarm.toml")
     run = samara.fly(scenario, autopilot=Autopilot("px4", binary=str(program)))
-    assert run.problem == "" and len(run.tracks) == 3
+    assert run.problem == "" and len(run.drone_records) == 3
     reports = read_reports(tmp_path)
     assert [(answers, time_us) for _, _, answers, time_us in reports] == [(101, 404_000)] * 3
     assert len({process for process, *_ in reports}) == len({folder for _, folder, *_ in reports}) == 3
-    assert not any(runs(process) or Path(folder).exists() for process, folder, *_ in reports)
+    assert not any(is_running(process) or Path(folder).exists() for process, folder, *_ in reports)
     for port in (4560, 14540, 14580, 18570):
         for k in range(3):
-            bound("127.0.0.1", port + k, "left open", stream=port == 4560).close()
+            bind_socket("127.0.0.1", port + k, "left open", stream=port == 4560).close()
 
 
 @pytest.mark.long
@@ -148,11 +148,11 @@ def test_every_px4_of_a_swarm_is_gone_when_the_flight_was_killed(tmp_path):
     (tmp_path / "swarm.toml").write_text(SWARM.format(duration=600.0))
     arguments = [*COMMAND, "fly", tmp_path / "swarm.toml", "--binary", program, "--out", tmp_path / "out"]
     with child(arguments, stdout=subprocess.DEVNULL) as flight:
-        assert until(lambda: len(read_reports(tmp_path)) == 3)
+        assert wait_until_true(lambda: len(read_reports(tmp_path)) == 3)
         processes = [process for process, *_ in read_reports(tmp_path)]
-        assert all(map(runs, processes))
+        assert all(map(is_running, processes))
         flight.kill()
-        assert until(lambda: not any(map(runs, processes)))
+        assert wait_until_true(lambda: not any(map(is_running, processes)))
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGHUP", marks=pytest.mark.long)])
@@ -163,9 +163,9 @@ def test_a_signal_ends_the_flight_and_its_autopilot(sleeper, name):
     with child(arguments, stdout=subprocess.PIPE, text=True) as flight:
         pid = process_id(sleeper)
         flight.send_signal(getattr(signal, name))
-        output, _ = flight.communicate(timeout=SOON)
+        output, _ = flight.communicate(timeout=TIMEOUT)
     assert flight.returncode == 130 and "stopped;" in output and (out / "run.mcap").stat().st_size > 0
-    assert not runs(pid)
+    assert not is_running(pid)
 
 
 def test_a_program_that_no_system_can_start_is_reported(tmp_path):
@@ -179,8 +179,8 @@ def test_a_program_that_no_system_can_start_is_reported(tmp_path):
         except ValueError as error:
             message = str(error)
         else:
-            assert until(lambda: process.ended)
-            message = process.ended
+            assert wait_until_true(lambda: process.exit_report)
+            message = process.exit_report
     finally:
         process.close()
     assert "cannot be started (Exec format error" in message or "Exec format error" in message
@@ -214,19 +214,21 @@ def test_an_autopilot_that_runs_already_is_named_by_its_port_before_another_is_s
 def test_one_that_ends_again_and_again_is_restarted_three_times():
     """Then the flight ends with a message."""
     starts, messages = [], []
-    process = SimpleNamespace(start=lambda: starts.append(1), ended="px4 ended", ended_soon=lambda: "px4 ended")
-    watch = Watch(
+    process = SimpleNamespace(
+        start=lambda: starts.append(1), exit_report="px4 ended", wait_exit_report=lambda: "px4 ended"
+    )
+    watch = AutopilotWatchdog(
         Autopilot("px4", on_loss="wait"),
         "PX4",
         process,
-        Start("px4", ()),
+        StartScript("px4", ()),
         lambda level, message: messages.append(message),
     )
     for _ in range(3):
-        watch.alive()
+        watch.restart_if_ended()
     assert len(starts) == 4 and messages == ["px4 ended; restarting it"] * 3
     with pytest.raises(AutopilotLostError, match="px4 ended; it was restarted 3 times"):
-        watch.alive()
+        watch.restart_if_ended()
 
 
 @pytest.mark.parametrize("kind", AUTOPILOTS)
@@ -242,15 +244,17 @@ def test_each_autopilot_has_a_range_of_sensor_rates(kind):
 
 def test_a_late_autopilot_is_waited_for_and_a_missing_one_ends_the_flight():
     """After `wait` seconds, with its last output."""
-    process = SimpleNamespace(start=lambda: None, ended="", last_words=lambda: ["so long"])
+    process = SimpleNamespace(start=lambda: None, exit_report="", last_output=lambda: ["so long"])
 
     def watch(wait):
-        return Watch(Autopilot("px4", wait=wait), "PX4", process, Start("px4", ()), lambda level, message: None)
+        return AutopilotWatchdog(
+            Autopilot("px4", wait=wait), "PX4", process, StartScript("px4", ()), lambda level, message: None
+        )
 
     polls = iter([False, False, True])
-    watch(60.0).until(lambda seconds: next(polls), "on TCP 4560")
+    watch(60.0).wait_until(lambda seconds: next(polls), "on TCP 4560")
     assert next(polls, "all asked") == "all asked"
     with pytest.raises(
         AutopilotLostError, match=r"PX4 did not connect on TCP 4560 within 1e-09 s; its last output: so long"
     ):
-        watch(1e-9).until(lambda seconds: False, "on TCP 4560")
+        watch(1e-9).wait_until(lambda seconds: False, "on TCP 4560")

@@ -11,22 +11,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.autopilot_peers import GroundPeer, Px4Peer, mixer_of, one_at_a_time  # noqa: F401 - a fixture
+from support.autopilot_peers import GroundPeer, Px4Peer, one_at_a_time, px4_mixer  # noqa: F401 - a fixture
 
 import samara
 from samara.core.algebra import ZERO, Quat, Vec3, quat_from_euler
-from samara.link.link import AutopilotLostError, Repeated, task_orders
+from samara.link.link import AutopilotLostError, OnceLog, task_orders
 from samara.link.px4 import gps_fields, px4_environment, px4_parameters, truth_fields
 from samara.link.registry import open_link
-from samara.link.sensor_snapshot import Fix, Readings, Senses, outside
+from samara.link.sensor_snapshot import Fix, Readings, SensorReader, ned_frd_state
 from samara.physics.frames import geodetic_from_enu, state_ned_frd_from_enu_flu
 from samara.physics.types import State
 from samara.plan.trajectory import circle, waypoints
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.autopilot_sensors import flown_by, prepared
+from samara.scenario.autopilot_sensors import assign_autopilot, prepare_autopilots
 from samara.scenario.events import Event, Order, at, fail_motor, fail_sensor, go_to, land, take_off, wind_step
 from samara.scenario.file import ScenarioError, load_scenario, parse_scenario
-from samara.scenario.flight_events import Fact
+from samara.scenario.flight_events import OccurrenceType
 from samara.sensors.site import HOME
 from samara.vehicles.exchange.px4 import agility, rotor_parameters
 from samara.vehicles.trim import effectiveness
@@ -43,12 +43,12 @@ vehicle = "{vehicle}"
 AIRBORNE = "yaw_deg = 90.0\nairborne = true\nstart = [0, 0, 1.5]"
 
 
-def scenario(vehicle="iris_documented", duration=1.0, more="", events=()):
-    mission = parse_scenario(MISSION.format(vehicle=vehicle, duration=duration, more=more), "mission.toml")
+def scenario(vehicle="iris_documented", duration=1.0, lines="", events=()):
+    mission = parse_scenario(MISSION.format(vehicle=vehicle, duration=duration, more=lines), "mission.toml")
     return replace(mission, events=tuple(events))
 
 
-def still(time_us=0, **changes):
+def rest_readings(time_us=0, **changes):
     """A drone at rest at the origin, nose north."""
     north = quat_from_euler(0.0, 0.0, math.pi / 2)
     state = State(ZERO, ZERO, north, ZERO)
@@ -88,7 +88,7 @@ def test_one_unit_of_normalized_torque_accelerates_as_px4_scales_its_mixer():
     """|α| from the mixer that PX4 computes from the parameters, against `agility`; the Iris is the reference of the gains."""
     vehicle = samara.vehicle("hakoniwa")
     parameters = px4_parameters(vehicle)
-    mixer = mixer_of(parameters)
+    mixer = px4_mixer(parameters)
     weight = vehicle.mass * vehicle["gravity"].acceleration
     thrusts = mixer[:, 1] * (2.0 * weight / 4)  # hover at one half: T_full is twice a quarter of the weight
     roll = abs((effectiveness(vehicle) @ thrusts)[3]) / vehicle.inertia_B.xx
@@ -122,13 +122,13 @@ def test_a_fix_is_sent_in_px4s_units():
 def test_the_truth_is_sent_in_px4s_axes():
     """Nose east, right side down 0.1 rad, turning clockwise: roll and yaw rate positive in FRD."""
     q_WB = quat_from_euler(0.1, 0.0, 0.0)
-    fields = truth_fields(still(state=State(ZERO, Vec3(1.0, 2.0, 3.0), q_WB, Vec3(0.0, 0.0, -0.5))))
+    fields = truth_fields(rest_readings(state=State(ZERO, Vec3(1.0, 2.0, 3.0), q_WB, Vec3(0.0, 0.0, -0.5))))
     half = math.sqrt(0.5)
     level_east = Quat(half, 0.0, 0.0, half)
     expected = level_east * Quat(math.cos(0.05), math.sin(0.05), 0.0, 0.0)
     assert fields[:4] == pytest.approx(tuple(expected), abs=1e-12)
     assert fields[4:7] == pytest.approx((0.0, 0.0, 0.5))
-    home = still().origin
+    home = rest_readings().origin
     assert fields[7:10] == (
         round(math.degrees(home.latitude) * 1e7),
         round(math.degrees(home.longitude) * 1e7),
@@ -141,7 +141,7 @@ def test_the_truth_is_sent_in_px4s_axes():
 def test_the_compiled_conversion_agrees_with_the_frames():
     """The compiled state against the functions of `samara.physics.frames`; of q and −q the one with w ≥ 0."""
     state = State(Vec3(123.4, -56.7, 8.9), Vec3(1.0, 2.0, 3.0), quat_from_euler(0.3, -0.2, 2.8), Vec3(0.1, 0.2, 0.3))
-    ned_state, position = outside(state, HOME.origin)
+    ned_state, position = ned_frd_state(state, HOME.origin)
     exact = state_ned_frd_from_enu_flu(state)
     assert position == pytest.approx(geodetic_from_enu(state.p_W, HOME.origin), rel=1e-15)
     sign = math.copysign(1.0, exact.q_WB.w)
@@ -157,7 +157,7 @@ def test_a_rotated_imu_is_rotated_back():
         reading = np.array([[1.0], [0.0], [9.8], [0.0], [2.0], [0.0]])
         fresh = np.ones(1)
 
-    readings = Senses([GroupSensor()]).read(0, [0.0] * 6 + [1.0] + [0.0] * 6, [0.0] * 19)
+    readings = SensorReader([GroupSensor()]).read(0, [0.0] * 6 + [1.0] + [0.0] * 6, [0.0] * 19)
     assert readings.specific_force_B == pytest.approx((0.0, 1.0, 9.8), abs=1e-12)
     assert readings.omega_B == pytest.approx((-2.0, 0.0, 0.0), abs=1e-12)
 
@@ -165,7 +165,7 @@ def test_a_rotated_imu_is_rotated_back():
 # Lockstep -----------------------------------------------------------------------------------------------------------
 
 
-def opened(messages, **options):
+def connect_link(messages, **options):
     options = {"wait": 10.0, "patience": 1.0, **options}
     return open_link(
         Autopilot("px4", **options), samara.vehicle("iris_documented"), lambda level, text: messages.append(text)
@@ -173,12 +173,12 @@ def opened(messages, **options):
 
 
 def fly_still(link, steps, first=0, **changes):
-    return [list(link.exchange(still(4000 * k, **changes))) for k in range(first, first + steps)]
+    return [list(link.exchange(rest_readings(4000 * k, **changes))) for k in range(first, first + steps)]
 
 
 def test_silence_while_it_boots_then_one_answer_for_each_packet_with_its_time():
     messages, peer = [], Px4Peer(boot_us=70_000)
-    link = opened(messages)
+    link = connect_link(messages)
     try:
         fly_still(link, 300)
     finally:
@@ -194,7 +194,7 @@ def test_silence_while_it_boots_then_one_answer_for_each_packet_with_its_time():
 
 def test_the_sensors_arrive_in_frd_gauss_and_hectopascal():
     messages, peer = [], Px4Peer(boot_us=0)
-    link = opened(messages)
+    link = connect_link(messages)
     field = Vec3(1e-5, 2e-5, -4e-5)
     turning = {"specific_force_B": Vec3(0.1, 0.2, 9.8), "omega_B": Vec3(0.3, 0.4, 0.5)}
     try:
@@ -228,7 +228,7 @@ def test_a_whole_flight_through_the_protocol_hovers_within_ten_centimetres():
 
 def test_wind_and_a_dead_motor_reach_a_drone_flown_by_an_autopilot():
     events = [Event(at(1.0), wind_step((1.5, 0.0, 0.0))), Event(at(1.6), fail_motor(1))]
-    mission = flown_by(scenario("iris_documented", 2.2, AIRBORNE, events), Autopilot("px4"))
+    mission = assign_autopilot(scenario("iris_documented", 2.2, AIRBORNE, events), Autopilot("px4"))
     peer = Px4Peer(px4_parameters(mission.drones[0].vehicle))
     run = samara.fly(mission)
     peer.stop()
@@ -238,7 +238,9 @@ def test_wind_and_a_dead_motor_reach_a_drone_flown_by_an_autopilot():
 
 
 def test_a_recording_replays_bit_for_bit_without_the_autopilot(tmp_path):
-    mission = flown_by(scenario("iris_documented", 1.5, AIRBORNE, [Event(at(1.0), fail_motor(0))]), Autopilot("px4"))
+    mission = assign_autopilot(
+        scenario("iris_documented", 1.5, AIRBORNE, [Event(at(1.0), fail_motor(0))]), Autopilot("px4")
+    )
     peer = Px4Peer(px4_parameters(mission.drones[0].vehicle))
     run = samara.fly(mission, out=tmp_path / "run.mcap")
     peer.stop()
@@ -248,8 +250,8 @@ def test_a_recording_replays_bit_for_bit_without_the_autopilot(tmp_path):
 
 
 def test_at_a_thousand_hertz_every_packet_is_answered():
-    mission = flown_by(scenario("iris_documented", 1.0), Autopilot("px4", rate=1000.0))
-    assert mission.rates.autopilot == mission.rates.sensor == 1000.0
+    mission = assign_autopilot(scenario("iris_documented", 1.0), Autopilot("px4", rate=1000.0))
+    assert mission.rates.control == mission.rates.sensor == 1000.0
     peer = Px4Peer(px4_parameters(mission.drones[0].vehicle))
     samara.fly(mission)
     peer.stop()
@@ -260,10 +262,10 @@ def test_at_a_thousand_hertz_every_packet_is_answered():
 def test_missed_answers_are_reported_and_the_flight_continues():
     """At 1 kHz without its parameters PX4 was observed to answer 31 % of the packets."""
     messages, peer = [], Px4Peer(boot_us=0, answers_every=3)
-    link = opened(messages, rate=1000.0, patience=5.0)
+    link = connect_link(messages, rate=1000.0, patience=5.0)
     try:
         for k in range(60):
-            link.exchange(still(1000 * k))
+            link.exchange(rest_readings(1000 * k))
     finally:
         link.close()
         peer.stop()
@@ -279,7 +281,7 @@ def test_missed_answers_are_reported_and_the_flight_continues():
     ("trouble", "words"), [("dies", "closed the connection"), ("hangs", "has not answered for 1 s")]
 )
 def test_an_autopilot_that_is_lost_ends_the_flight_with_a_sentence_and_its_recording(trouble, words, tmp_path):
-    mission = flown_by(scenario("iris_documented", 3.0), Autopilot("px4", patience=1.0))
+    mission = assign_autopilot(scenario("iris_documented", 3.0), Autopilot("px4", patience=1.0))
     peer = Px4Peer(trouble=trouble, trouble_at=200)
     run = samara.fly(mission, out=tmp_path / "run.mcap")
     peer.running = False
@@ -287,19 +289,21 @@ def test_an_autopilot_that_is_lost_ends_the_flight_with_a_sentence_and_its_recor
     assert [line.message for line in run.logs if line.level == "error"] == [run.problem]
     assert re.fullmatch(r"PX4 answered \d+ of 218 packets, 0 missed", run.logs[-2].message) or trouble == "hangs"
     recorded = samara.load_run(tmp_path / "run.mcap")
-    assert [occurrence.drone for occurrence in recorded.facts if occurrence.fact is Fact.AUTOPILOT_LOST] == [0]
+    assert [
+        occurrence.drone for occurrence in recorded.occurrences if occurrence.type is OccurrenceType.AUTOPILOT_LOST
+    ] == [0]
     assert 0.8 < recorded.time[-1] < 3.0
     assert samara.replay(recorded).time[-1] == recorded.time[-1]
 
 
 def test_one_that_connects_and_never_answers_is_a_problem_and_no_finished_flight():
     peer = Px4Peer(boot_us=10**12)
-    run = samara.fly(flown_by(scenario("iris_documented", 0.3), Autopilot("px4")))
+    run = samara.fly(assign_autopilot(scenario("iris_documented", 0.3), Autopilot("px4")))
     peer.stop()
     assert run.time[-1] == 0.3
-    assert run.problem == "PX4 was connected but never answered: it flew nothing"
+    assert run.problem == "PX4 was connected but never answered: it controlled no drone"
     assert [line.message for line in run.logs[-3:-1]] == ["PX4 answered 0 of 76 packets, 0 missed", run.problem]
-    assert run.facts[-1].fact is Fact.AUTOPILOT_LOST
+    assert run.occurrences[-1].type is OccurrenceType.AUTOPILOT_LOST
 
 
 def test_one_that_is_killed_is_named_with_its_signal(tmp_path):
@@ -308,15 +312,15 @@ def test_one_that_is_killed_is_named_with_its_signal(tmp_path):
     words = "import os, socket\nsocket.create_connection(('127.0.0.1', 4560))\nprint('alive', flush=True)\n"
     program.write_text(f"#!{sys.executable}\n{words}os.kill(os.getpid(), 9)\n")
     program.chmod(0o755)
-    run = samara.fly(flown_by(scenario("iris_documented", 5.0), Autopilot("px4", binary=str(program))))
+    run = samara.fly(assign_autopilot(scenario("iris_documented", 5.0), Autopilot("px4", binary=str(program))))
     assert run.problem.endswith(": px4 ended by signal 9 (SIGKILL); its last output: alive")
 
 
 def test_with_wait_an_autopilot_lost_in_flight_is_reported_to_come_back_disarmed():
     messages = []
-    link = opened(messages, on_loss="wait")
-    link.watch.lost("PX4 closed the connection at 3.000 s", turning=True)
-    link.watch.lost("PX4 closed the connection at 4.000 s", turning=False)
+    link = connect_link(messages, on_loss="wait")
+    link.watch.handle_loss("PX4 closed the connection at 3.000 s", motors_running=True)
+    link.watch.handle_loss("PX4 closed the connection at 4.000 s", motors_running=False)
     link.close()
     assert messages[0].endswith("until it is back, and will come back disarmed: in the air the drone falls")
     assert messages[1].endswith("until it is back")
@@ -325,7 +329,7 @@ def test_with_wait_an_autopilot_lost_in_flight_is_reported_to_come_back_disarmed
 def test_a_second_sender_does_not_take_over_the_ground_station():
     """Orders go to the sender of the first heartbeat; other senders are counted, and the count is reported at the end."""
     messages, peer, ground = [], Px4Peer(boot_us=0), GroundPeer(refusals=0)
-    link = opened(messages)
+    link = connect_link(messages)
     other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     other.bind(("127.0.0.1", 0))
     other.setblocking(False)
@@ -338,16 +342,16 @@ def test_a_second_sender_does_not_take_over_the_ground_station():
             time.sleep(0.01)
         for _ in range(5):
             other.sendto(heartbeat, ("127.0.0.1", 14540))
-        link.obey(Order("arm"))
+        link.send_order(Order("arm"))
         for j in range(1000):
             fly_still(link, 5, first=k + 5 * j + 1)
-            if not link.ground.waiting:
+            if not link.ground.pending_orders:
                 break
             time.sleep(0.01)
-        assert ground.armed and link.ground.waiting == 0
+        assert ground.armed and link.ground.pending_orders == 0
         with pytest.raises(BlockingIOError):
             other.recv(4096)
-        closing_messages = [message for _, message in link.ending()]
+        closing_messages = [message for _, message in link.closing_report()]
     finally:
         other.close()
         link.close()
@@ -357,7 +361,7 @@ def test_a_second_sender_does_not_take_over_the_ground_station():
 
 
 def test_with_wait_a_new_autopilot_takes_over_where_the_old_one_died():
-    mission = flown_by(scenario("iris_documented", 2.0), Autopilot("px4", on_loss="wait"))
+    mission = assign_autopilot(scenario("iris_documented", 2.0), Autopilot("px4", on_loss="wait"))
     messages = []
     first, second = Px4Peer(trouble="dies", trouble_at=200), None
 
@@ -367,7 +371,7 @@ def test_with_wait_a_new_autopilot_takes_over_where_the_old_one_died():
         if "closed the connection" in message:
             second = Px4Peer()
 
-    run = samara.fly(mission, tell=tell)
+    run = samara.fly(mission, on_message=tell)
     second.stop()
     first.running = False
     assert run.problem == "" and run.time[-1] == 2.0
@@ -377,7 +381,7 @@ def test_with_wait_a_new_autopilot_takes_over_where_the_old_one_died():
 
 def test_a_late_answer_is_waited_for_or_ignored():
     messages, peer = [], Px4Peer(boot_us=0, trouble="late", trouble_at=50)
-    link = opened(messages, patience=5.0)
+    link = connect_link(messages, patience=5.0)
     try:
         fly_still(link, 100)
     finally:
@@ -393,7 +397,7 @@ HANG_SECONDS = 60.0  # of a busy machine: longer is a failure
 @pytest.fixture
 def wait_for_answers(monkeypatch):
     """Let the link wait for the answer to every packet, however slow the machine is."""
-    monkeypatch.setattr("samara.link.px4.FIRST_PATIENCE", HANG_SECONDS)
+    monkeypatch.setattr("samara.link.px4.ANSWER_TIMEOUT", HANG_SECONDS)
 
 
 def boot(link):
@@ -408,7 +412,7 @@ def boot(link):
 
 def test_garbage_is_skipped_and_said_once(wait_for_answers):
     messages, peer = [], Px4Peer(boot_us=0, trouble="garbage", trouble_at=50)
-    link = opened(messages, patience=HANG_SECONDS)
+    link = connect_link(messages, patience=HANG_SECONDS)
     try:
         steps = boot(link)
         answered_before = link.answered
@@ -423,7 +427,7 @@ def test_garbage_is_skipped_and_said_once(wait_for_answers):
 def test_a_second_autopilot_is_sent_away(wait_for_answers):
     """The link checks for others every 250 packets; the first autopilot answers every packet meanwhile."""
     messages, peer = [], Px4Peer(boot_us=0)
-    link, other = opened(messages, patience=HANG_SECONDS), None
+    link, other = connect_link(messages, patience=HANG_SECONDS), None
     try:
         steps = boot(link)
         answered_before = link.answered
@@ -443,17 +447,17 @@ def test_a_second_autopilot_is_sent_away(wait_for_answers):
 
 def test_repeated_messages_are_counted():
     messages = []
-    once_log = Repeated(lambda level, message: messages.append((level, message)))
+    once_log = OnceLog(lambda level, message: messages.append((level, message)))
     for k in range(3):
-        once_log.say("warning", f"it is {k} o'clock", "clock")
-    once_log.say("info", "rain")
+        once_log.log("warning", f"it is {k} o'clock", "clock")
+    once_log.log("info", "rain")
     assert messages == [("warning", "it is 0 o'clock"), ("info", "rain")]
-    assert list(once_log.totals()) == [("warning", "3 times in all: it is 0 o'clock")]
+    assert list(once_log.repetitions()) == [("warning", "3 times in all: it is 0 o'clock")]
 
 
 def test_a_missing_autopilot_is_reported_with_the_command_to_start_it():
     messages = []
-    link = opened(messages, wait=0.5, instance=7)
+    link = connect_link(messages, wait=0.5, instance=7)
     try:
         with pytest.raises(AutopilotLostError, match=r"PX4 did not connect on TCP 127\.0\.0\.1:4567 within 0\.5 s"):
             fly_still(link, 1)
@@ -464,15 +468,15 @@ def test_a_missing_autopilot_is_reported_with_the_command_to_start_it():
 
 
 def test_a_port_in_use_and_an_invalid_binary_are_one_sentence():
-    link = opened([])
+    link = connect_link([])
     try:
         with pytest.raises(ValueError, match=r"127\.0\.0\.1:14540 cannot be used"):
-            opened([])
+            connect_link([])
     finally:
         link.close()
     with pytest.raises(ValueError, match="is not a program that can be run; expected the binary of PX4"):
-        opened([], binary=__file__)
-    with pytest.raises(ValueError, match="has 0 rotors; PX4 allocates to 1 to 12"):
+        connect_link([], binary=__file__)
+    with pytest.raises(ValueError, match="has 0 rotors; PX4 supports 1 to 12"):
         open_link(Autopilot("px4"), samara.vehicle("rigid_body_quadrotor"), print)
 
 
@@ -480,7 +484,7 @@ def test_a_program_that_ends_at_once_is_reported_with_its_last_output(tmp_path):
     program = tmp_path / "px4"
     program.write_text("#!/bin/sh\necho no such airframe\nexit 3\n")
     program.chmod(0o755)
-    run = samara.fly(flown_by(scenario("iris_documented", 1.0), Autopilot("px4", binary=str(program))))
+    run = samara.fly(assign_autopilot(scenario("iris_documented", 1.0), Autopilot("px4", binary=str(program))))
     assert run.problem.endswith("px4 ended with status 3; its last output: no such airframe")
 
 
@@ -491,11 +495,11 @@ def test_a_swarm_of_three_flies_in_one_lockstep():
     """Each answers an instant only when all three have its sensors: a sequential exchange would never end."""
     mission = scenario("hakoniwa", 3.0, 'count = 3\nspacing = [2, 0, 0]\nyaw_deg = 90.0\nautopilot = "px4"')
     assert [drone.autopilot.instance for drone in mission.drones] == [0, 1, 2]
-    starts = [drone.task.at(0.0).p_W for drone in mission.drones]
+    starts = [drone.task.evaluate(0.0).p_W for drone in mission.drones]
     heights, barrier = (1.0, 1.5, 2.0), threading.Barrier(3)
     parameters = px4_parameters(mission.drones[0].vehicle)
     peers = [
-        Px4Peer(parameters, port=4560 + k, target=(float(p.y), float(p.x), -height), together=barrier)
+        Px4Peer(parameters, port=4560 + k, target=(float(p.y), float(p.x), -height), barrier=barrier)
         for k, (p, height) in enumerate(zip(starts, heights, strict=True))
     ]
     run = samara.fly(mission)
@@ -508,7 +512,7 @@ def test_a_swarm_of_three_flies_in_one_lockstep():
     reports = [line.message for line in run.logs if "missed" in line.message]
     for report, drone in zip(reports, mission.drones, strict=True):
         assert re.fullmatch(rf"{drone.name}: PX4 answered \d+ of 751 packets, 0 missed", report)
-    for drone_record, start, height in zip(run.tracks, starts, heights, strict=True):
+    for drone_record, start, height in zip(run.drone_records, starts, heights, strict=True):
         settled = drone_record.position[drone_record.time > 2.6]
         assert np.abs(settled - np.array([start.x, start.y, height])).max() < 0.1
 
@@ -516,14 +520,14 @@ def test_a_swarm_of_three_flies_in_one_lockstep():
 def test_an_instance_whose_port_px4_shares_with_others_is_refused():
     """PX4's startup script sends instances above 9 to UDP 14549, the port of instance 9."""
     with pytest.raises(ValueError, match=r"instance is 10; PX4 .* expected 0 to 9"):
-        opened([], instance=10)
+        connect_link([], instance=10)
 
 
 def test_events_become_orders_that_are_repeated_until_they_are_executed():
     events = [Event(at(0.0), take_off(4.0)), Event(at(4.0), go_to((3.0, 4.0, 5.0))), Event(at(5.0), land())]
-    mission = flown_by(scenario("iris_documented", 6.0, events=events), Autopilot("px4"))
+    mission = assign_autopilot(scenario("iris_documented", 6.0, events=events), Autopilot("px4"))
     peer, ground, messages = Px4Peer(), GroundPeer(refusals=2), []
-    run = samara.fly(mission, tell=messages.append)
+    run = samara.fly(mission, on_message=messages.append)
     peer.stop()
     ground.stop()
     assert ground.height == 4.0 and ground.armed
@@ -551,10 +555,10 @@ def test_ports_of_px4_that_the_network_reaches_are_named():
     messages, peer, ground = [], Px4Peer(boot_us=0), GroundPeer()
     open_socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     open_socket.bind(("0.0.0.0", 14580))
-    link = opened(messages)
+    link = connect_link(messages)
     try:
         for k in range(2000):
-            link.exchange(still(4000 * k))
+            link.exchange(rest_readings(4000 * k))
             if messages:
                 break
     finally:
@@ -582,30 +586,33 @@ def test_a_task_of_waypoints_becomes_orders_and_a_circle_none():
 
 
 def test_an_autopilot_gets_the_sensors_it_needs_at_its_rate():
-    mission = scenario("iris_documented", 1.0, 'autopilot = { kind = "px4", rate = 500 }\nsensors = ["neo-m9n"]')
+    mission = scenario("iris_documented", 1.0, 'autopilot = { type = "px4", rate = 500 }\nsensors = ["neo-m9n"]')
     drone = mission.drones[0]
-    assert sorted(sensor.kind for sensor in drone.sensors) == ["barometer", "gps", "imu", "magnetometer"]
-    assert mission.rates.sensor == mission.rates.autopilot == 500.0
+    assert sorted(sensor.type_name for sensor in drone.sensors) == ["barometer", "gps", "imu", "magnetometer"]
+    assert mission.rates.sensor == mission.rates.control == 500.0
     assert drone.estimator.name == "truth"
-    assert prepared(replace(mission, drones=(replace(drone, autopilot=None),))).drones[0].sensors == drone.sensors
+    assert (
+        prepare_autopilots(replace(mission, drones=(replace(drone, autopilot=None),))).drones[0].sensors
+        == drone.sensors
+    )
 
 
 @pytest.mark.parametrize(
     ("key", "sentence"),
     [
-        ('autopilot = "ardu"', "autopilot.kind is 'ardu'; expected one of px4, ardupilot, betaflight"),
-        ('autopilot = { kind = "px4", on_loss = "cry" }', "autopilot.on_loss is 'cry'; expected one of end, wait"),
+        ('autopilot = "ardu"', "autopilot.type is 'ardu'; expected one of px4, ardupilot, betaflight"),
+        ('autopilot = { type = "px4", on_loss = "cry" }', "autopilot.on_loss is 'cry'; expected one of end, wait"),
         (
-            'autopilot = { kind = "ardupilot", rate = 400 }',
+            'autopilot = { type = "ardupilot", rate = 400 }',
             "autopilot.rate is 400 Hz; expected 720 to 4000 for ardupilot",
         ),
-        ('autopilot = { kind = "px4", speed = 3 }', "expected only the keys"),
-        ('autopilot = { kind = "px4", instance = -1 }', "autopilot.instance is -1"),
+        ('autopilot = { type = "px4", speed = 3 }', "expected only the keys"),
+        ('autopilot = { type = "px4", instance = -1 }', "autopilot.instance is -1"),
     ],
 )
 def test_a_wrong_key_is_one_sentence(key, sentence):
     with pytest.raises(ScenarioError) as error:
-        scenario(more=key)
+        scenario(lines=key)
     assert sentence in str(error.value) and "\n" not in str(error.value)
 
 
@@ -618,19 +625,19 @@ def test_two_rates_in_one_world_are_refused():
 
 def test_user_parameters_are_set():
     """Its filter gets the delay of the receiver, unless the user sets it."""
-    mission = scenario(more='[drones.autopilot]\nkind = "px4"\nparameters = { MPC_XY_CRUISE = 3 }')
+    mission = scenario(lines='[drones.autopilot]\ntype = "px4"\nparameters = { MPC_XY_CRUISE = 3 }')
     assert dict(mission.drones[0].autopilot.parameters) == {
         "EKF2_GPS_DELAY": 100.0,  # until PX4 1.17
         "SENS_GPS0_DELAY": 100.0,  # from 1.18 on
         "MPC_XY_CRUISE": 3.0,
     }
-    mission = scenario(more='[drones.autopilot]\nkind = "px4"\nparameters = { EKF2_GPS_DELAY = 20 }')
+    mission = scenario(lines='[drones.autopilot]\ntype = "px4"\nparameters = { EKF2_GPS_DELAY = 20 }')
     assert dict(mission.drones[0].autopilot.parameters) == {"EKF2_GPS_DELAY": 20.0, "SENS_GPS0_DELAY": 100.0}
 
 
 def test_a_failed_sensor_is_silent_on_the_wire():
     events = [Event(at(0.5), fail_sensor("magnetometer"))]
-    mission = flown_by(scenario("iris_documented", 1.0, events=events), Autopilot("px4"))
+    mission = assign_autopilot(scenario("iris_documented", 1.0, events=events), Autopilot("px4"))
     peer = Px4Peer()
     samara.fly(mission)
     peer.stop()

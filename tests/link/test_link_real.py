@@ -1,4 +1,4 @@
-"""PX4 and ArduCopter themselves, installed or named by SAMARA_PX4 and SAMARA_ARDUCOPTER: missions, faults, a swarm."""
+"""The real PX4 and ArduCopter, installed or named by SAMARA_PX4 and SAMARA_ARDUCOPTER: missions, faults, a swarm."""
 
 import math
 import os
@@ -24,7 +24,9 @@ from samara.sim import fleet as sim_links
 
 def binary(variable):
     """They take an hour to build: without them these tests are skipped, in continuous integration too."""
-    path = default_binary(next(own for own in AUTOPILOTS.values() if own.variable == variable))
+    path = default_binary(
+        next(autopilot_type for autopilot_type in AUTOPILOTS.values() if autopilot_type.variable == variable)
+    )
     if not path:
         pytest.skip(f"the autopilot is not installed, and {variable} is not set; expected the path of its binary")
     return path
@@ -32,35 +34,37 @@ def binary(variable):
 
 @pytest.fixture
 def links(monkeypatch):
-    """The links of the flights of a test, to look at afterwards"""
-    made, make = [], sim_links.open_link
+    """The links of a test's flights, for inspection."""
+    opened_links, open_link = [], sim_links.open_link
 
-    def opened(*arguments):
-        made.append(make(*arguments))
-        return made[-1]
+    def record_link(*arguments):
+        opened_links.append(open_link(*arguments))
+        return opened_links[-1]
 
-    monkeypatch.setattr(sim_links, "open_link", opened)
-    return made
+    monkeypatch.setattr(sim_links, "open_link", record_link)
+    return opened_links
 
 
-def comes_home(kind, variable, duration):
-    """On the battery of the shipped scenario, by the autopilot's own failsafe: nothing else asks it to return"""
-    own = load_scenario("low_battery", {"duration": duration})
-    run = samara.fly(own, autopilot=Autopilot(kind, binary=binary(variable)))
+def fly_low_battery(kind, variable, duration):
+    """Return home on the battery of the shipped scenario by the autopilot's failsafe alone."""
+    scenario = load_scenario("low_battery", {"duration": duration})
+    run = samara.fly(scenario, autopilot=Autopilot(kind, binary=binary(variable)))
     assert run.problem == ""
-    assert [each.text for each in check_expectations(run, own.expect) if not each.satisfied] == []
+    assert [
+        expectation.text for expectation in check_expectations(run, scenario.expect) if not expectation.satisfied
+    ] == []
     assert np.hypot(run.position[:, 0], run.position[:, 1]).max() == pytest.approx(math.hypot(6.0, 4.0), abs=1.0)
-    assert run.charge[-1] < own.drones[0].battery_failsafe.return_below
+    assert run.charge[-1] < scenario.drones[0].battery_failsafe.return_below
     return run
 
 
 def mission(kind, variable, duration=45.0, **options):
-    own = load_scenario("hakoniwa_autopilot", {"duration": duration})
-    return samara.fly(own, autopilot=Autopilot(kind, binary=binary(variable), **options))
+    scenario = load_scenario("hakoniwa_autopilot", {"duration": duration})
+    return samara.fly(scenario, autopilot=Autopilot(kind, binary=binary(variable), **options))
 
 
 def require_flown(run):
-    """Up to 10 m, 10 m to the right, and down again"""
+    """Up to 10 m, 10 m to the right, and down again."""
     assert run.problem == ""
     assert run.position[:, 2].max() == pytest.approx(10.0, abs=0.8)
     assert np.abs(run.position[:, 1]).max() < 1.0
@@ -74,13 +78,13 @@ def require_flown(run):
 def test_px4_flies_the_mission_and_answers_every_packet(rate, links):
     require_flown(mission("px4", "SAMARA_PX4", rate=rate))
     link = links[0]
-    assert link.missed == 0 and link.late <= 5  # while it boots it is not waited for
+    assert link.missed == 0 and link.late <= 5  # the link does not wait while it boots
     assert link.answered > link.sent - 0.2 * rate  # but for its boot
 
 
 @pytest.mark.long
-def test_px4_flies_the_mission_with_the_parameters_we_export_and_no_thrust_curve_between():
-    """Its outputs are the motors' commands, and it knows their curve and hover from `samara vehicle export --px4`"""
+def test_px4_flies_the_mission_with_the_exported_parameters_and_no_thrust_curve():
+    """Its outputs are motor commands; it has their curve and hover from `samara vehicle export --px4`."""
     require_flown(mission("px4", "SAMARA_PX4", outputs="command"))
 
 
@@ -103,38 +107,38 @@ speed = 1.0
 [[events]]
 at = 38.0
 do = "follow"
-task = {{ kind = "figure8", centre = [1, 0, 3], reach = 1.0, speed = 1.0 }}
+task = {{ type = "figure8", centre = [1, 0, 3], half_length = 1.0, speed = 1.0 }}
 """
 
 
 @pytest.mark.long
 def test_px4_follows_the_reference_in_offboard():
-    own = parse_scenario(STEPS.format(vehicle="iris"), "steps.toml")
-    run = samara.fly(own, autopilot=Autopilot("px4", binary=binary("SAMARA_PX4"), mode="offboard"))
+    scenario = parse_scenario(STEPS.format(vehicle="iris"), "steps.toml")
+    run = samara.fly(scenario, autopilot=Autopilot("px4", binary=binary("SAMARA_PX4"), mode="offboard"))
     assert run.problem == "" and "PX4 executes: offboard" in [line.message for line in run.logs]
     assert run.error[run.time > 25.0].max() < 0.5
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("vehicle", ["iris", "crazyflie"])  # with rotors in PX4's order, and in another
-def test_px4_flies_our_policy_inside_itself_as_we_do(vehicle):
-    """In `mc_raptor`, by its own filter, beside our flight of the same policy along the same reference by the truth"""
+def test_px4_flies_samaras_policy_as_samara_does(vehicle):
+    """In `mc_raptor` with its filter, against a flight of the same policy along the same reference with the true state."""
     px4 = binary("SAMARA_PX4")
     if not (Path(px4).parent / "px4-mc_raptor").exists():
         pytest.skip("SAMARA_PX4 is built without mc_raptor; expected `make px4_sitl_raptor`, PX4 1.18 or later")
-    own = parse_scenario(STEPS.format(vehicle=vehicle), "steps.toml")
-    run = samara.fly(own, autopilot=Autopilot("px4", binary=px4, mode="raptor"))
+    scenario = parse_scenario(STEPS.format(vehicle=vehicle), "steps.toml")
+    run = samara.fly(scenario, autopilot=Autopilot("px4", binary=px4, mode="raptor"))
     assert run.problem == "" and "PX4 executes: raptor" in [line.message for line in run.logs]
-    ours = samara.fly(replace(own, rates=replace(own.rates, autopilot=100.0)))
-    flown = run.time > 25.0
-    places = [np.interp(run.time, ours.time, ours.position[:, k]) for k in range(3)]
-    apart = np.linalg.norm(run.position - np.transpose(places), axis=1)[flown]
-    assert run.error[flown].max() < 0.25 and apart.max() < 0.25
+    samara_run = samara.fly(replace(scenario, rates=replace(scenario.rates, control=100.0)))
+    is_flight = run.time > 25.0
+    positions = [np.interp(run.time, samara_run.time, samara_run.position[:, k]) for k in range(3)]
+    distance = np.linalg.norm(run.position - np.transpose(positions), axis=1)[is_flight]
+    assert run.error[is_flight].max() < 0.25 and distance.max() < 0.25
 
 
 @pytest.mark.long
 def test_px4_is_killed_in_the_air_and_the_flight_ends_with_a_sentence(links):
-    binary("SAMARA_PX4")  # or skipped, before anything is started
+    binary("SAMARA_PX4")  # skip before anything is started
     packets = 300  # 1.2 s of simulated time after its boot, at 250 Hz
 
     def kill():
@@ -151,7 +155,7 @@ def test_px4_is_killed_in_the_air_and_the_flight_ends_with_a_sentence(links):
 
 @pytest.mark.long
 def test_px4_is_killed_on_the_ground_restarted_and_flies(links):
-    """With `on_loss = "wait"` the process is started again, within seconds, and the flight goes on."""
+    """With `on_loss = "wait"` the process is restarted within seconds, and the flight continues."""
     binary("SAMARA_PX4")
 
     def kill():
@@ -189,26 +193,26 @@ height = 5.0
 
 @pytest.mark.long
 def test_a_swarm_of_three_px4_takes_off(links):
-    """Three processes in one lockstep: each answers every packet after its boot, and holds its own position."""
+    """Three processes in one lockstep: each answers every packet after its boot, and holds its position."""
     scenario = parse_scenario(SWARM, "swarm.toml")
-    starts = [drone.task.at(0.0).p_W for drone in scenario.drones]
+    starts = [drone.task.evaluate(0.0).p_W for drone in scenario.drones]
     run = samara.fly(scenario, autopilot=Autopilot("px4", binary=binary("SAMARA_PX4")))
     assert run.problem == "" and [link.missed for link in links] == [0, 0, 0]
-    for track, start in zip(run.tracks, starts, strict=True):
-        assert track.position[-1] == pytest.approx([start.x, start.y, 5.0], abs=0.8)
+    for drone_record, start in zip(run.drone_records, starts, strict=True):
+        assert drone_record.position[-1] == pytest.approx([start.x, start.y, 5.0], abs=0.8)
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert not any(f"{os.path.realpath(binary('SAMARA_PX4'))} -d -i {k}" in running for k in range(3))
 
 
 @pytest.mark.long
 def test_px4_comes_home_on_our_battery():
-    run = comes_home("px4", "SAMARA_PX4", 130.0)
+    run = fly_low_battery("px4", "SAMARA_PX4", 130.0)
     assert "PX4 reports: Critical battery" in [line.message for line in run.logs]
 
 
 @pytest.mark.long
 def test_arducopter_comes_home_on_our_battery():
-    comes_home("ardupilot", "SAMARA_ARDUCOPTER", 200.0)
+    fly_low_battery("ardupilot", "SAMARA_ARDUCOPTER", 200.0)
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from support.repository import REPOSITORY
 import samara
 from samara.link.betaflight import CONVENTIONS
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.autopilot_sensors import flown_by
+from samara.scenario.autopilot_sensors import assign_autopilot
 from samara.scenario.autopilot_types import AUTOPILOTS, BETAFLIGHT, AutopilotType, autopilot_help, mode_help, register
 from samara.scenario.batteries import BatteryFailsafe, failsafe_events
 from samara.scenario.file import parse_scenario
@@ -49,15 +49,15 @@ def test_a_fifth_autopilot_is_one_module_and_one_entry(height_hold, tmp_path):
     """z̈ = 4 (3 − z) − 4 ż over 3.5 s leaves 8 e⁻⁷ of the climb, 2 cm; without an integrator 2 cm more. The flight replays."""
     scenario = parse_scenario(SCENARIO, "fifth.toml")
     (drone,) = scenario.drones
-    assert scenario.rates.autopilot == 200.0
-    assert [sensor.kind for sensor in drone.sensors] == ["imu", "barometer"]
+    assert scenario.rates.control == 200.0
+    assert [sensor.type_name for sensor in drone.sensors] == ["imu", "barometer"]
     assert dict(drone.autopilot.parameters) == {"LOW_MAH": pytest.approx(0.4 * 3500.0)}
     run = samara.fly(scenario, out=tmp_path / "run.mcap")
     assert run.problem == "" and run.controller == "height_hold"
     assert run.position[run.time < 0.5, 2].max() == pytest.approx(run.position[0, 2], abs=5e-3)
     assert run.position[-1, 2] == pytest.approx(3.0, abs=0.05)
     assert "Height hold answered 801 of 801" in [line.message for line in run.logs]
-    assert "tracking error, RMS" not in run.summary()  # positions_only
+    assert "position error, RMS" not in run.summary()  # positions_only
     again = samara.replay(tmp_path / "run.mcap")
     assert np.array_equal(again.tables["state"].rows, run.tables["state"].rows)
 
@@ -69,7 +69,10 @@ def test_the_command_line_knows_a_fifth_autopilot(height_hold, monkeypatch, caps
     status, out, err = call(monkeypatch, capsys, *arguments, "--set", "duration=0.2", "--no-report")
     assert (status, err) == (0, "") and "Height hold answered 41 of 41" in out
     for options, sentence in (
-        (("--mode", "offboard"), "autopilot.mode is 'offboard' and its kind height_hold; expected px4, or no mode"),
+        (
+            ("--autopilot-mode", "offboard"),
+            "autopilot.mode is 'offboard' and its type height_hold; expected px4, or no mode",
+        ),
         (("--set", "drones.autopilot.rate=50"), "autopilot.rate is 50 Hz; expected 100 to 1000 for height_hold"),
         (("--set", "drones.autopilot.outputs=command"), "autopilot.outputs is 'command'; expected one of thrust"),
         (("--sticks", "auto"), "--sticks does not reach height_hold: use a ground station; expected betaflight"),
@@ -80,7 +83,7 @@ def test_the_command_line_knows_a_fifth_autopilot(height_hold, monkeypatch, caps
     names = ", ".join(AUTOPILOTS)
     assert (status, err) == (2, f"samara: --autopilot 'other': expected one of {names}\n")
     assert names.endswith(", height_hold") and "height_hold (holds its height)" in autopilot_help()
-    with pytest.raises(ValueError, match=f"autopilot.kind is 'other'; expected one of {names}"):
+    with pytest.raises(ValueError, match=f"autopilot.type is 'other'; expected one of {names}"):
         Autopilot("other")
 
 
@@ -114,7 +117,7 @@ def test_the_battery_failsafe_is_either_parameters_or_events():
     """PX4 and ArduPilot have failsafes; Betaflight's pilot follows events; a Crazyflie's script takes no orders."""
     scenario = samara.load_scenario("low_battery")
     for name, parameters, events in (("px4", 3, 0), ("ardupilot", 2, 0), ("betaflight", 0, 3), ("crazyflie", 0, 0)):
-        (drone,) = flown_by(scenario, Autopilot(name)).drones
+        (drone,) = assign_autopilot(scenario, Autopilot(name)).drones
         battery_keys = [key for key, _ in drone.autopilot.parameters if key.startswith("BAT")]
         assert (len(battery_keys), len(failsafe_events(drone))) == (parameters, events), name
     assert len(failsafe_events(replace(scenario.drones[0], battery_failsafe=BatteryFailsafe()))) == 3
@@ -131,7 +134,7 @@ def test_an_invalid_entry_is_refused(height_hold):
             replace(height_hold, **changes)
     AUTOPILOTS["height_hold"] = replace(height_hold, sensors=("imu", "sonar"))
     with pytest.raises(ValueError, match="needs a sensor 'sonar': expected imu, magnetometer, barometer or gps"):
-        flown_by(samara.load_scenario("hover"), Autopilot("height_hold"))
+        assign_autopilot(samara.load_scenario("hover"), Autopilot("height_hold"))
 
 
 def test_the_registry_imports_no_link():
@@ -192,13 +195,13 @@ def test_the_documented_table_is_the_registry():
 def documented_table() -> str:
     """The options of each autopilot in a scenario, as in docs/autopilots.md."""
     rows = [
-        "| `kind` | rate [Hz] | sensors | `outputs` | `mode` | `convention` | environment variable |",
+        "| `type` | rate [Hz] | sensors | `outputs` | `mode` | `convention` | environment variable |",
         "|" + "---|" * 7,
     ]
-    return "\n".join([*rows, *map(row, AUTOPILOTS.values())]) + "\n"
+    return "\n".join([*rows, *map(documented_row, AUTOPILOTS.values())]) + "\n"
 
 
-def row(autopilot_type: AutopilotType) -> str:
+def documented_row(autopilot_type: AutopilotType) -> str:
     low, high = autopilot_type.rate_range
     cells = (
         f"`{autopilot_type.name}`",

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from support.children import child
 from support.command import call
-from support.repository import do_without
+from support.repository import skip_or_fail
 from support.ros2_peer import peer, require_cyclonedds
 
 from samara.core.lazy_import import MissingExtraError
 from samara.link.ros2 import dds
-from samara.link.ros2.dds import open_to_all
+from samara.link.ros2.dds import wildcard_sockets
 from samara.record.load import load_run
-from samara.record.ros2.messages import layout_of
+from samara.record.ros2.messages import cdr_layout
 
 DOMAIN = 20 + os.getpid() % 75  # separate domains for tests in several processes
 PEER = """
@@ -68,21 +68,21 @@ def wire():
 
 def test_another_process_receives_and_answers(wire):
     """It repeats the received message as text, with types that it declared itself."""
-    from samara.link.ros2.node import Node
+    from samara.link.ros2.node import Ros2Node
 
-    layout = layout_of("sensor_msgs/Imu", header={"frame_id": "drone/imu"}, orientation_covariance=[-1.0] + [0.0] * 8)
+    layout = cdr_layout("sensor_msgs/Imu", header={"frame_id": "drone/imu"}, orientation_covariance=[-1.0] + [0.0] * 8)
     columns = {"header.stamp.sec": [7], "angular_velocity": np.array([[0.0, 0.0, 0.1]])}
-    data = layout.packed(1, columns)[0].tobytes()
-    with peer(PEER, DOMAIN), Node(DOMAIN) as node:
-        imu = node.speaker("/drone/imu", "sensor_msgs/Imu")
-        answers = node.listener("/drone/heard", "std_msgs/String")
+    data = layout.pack(1, columns)[0].tobytes()
+    with peer(PEER, DOMAIN), Ros2Node(DOMAIN) as node:
+        imu = node.create_publisher("/drone/imu", "sensor_msgs/Imu")
+        answers = node.create_subscription("/drone/heard", "std_msgs/String")
         replies, deadline = [], time.monotonic() + 60.0
         while not replies and time.monotonic() < deadline:
-            imu.say(data)
-            replies = answers.heard()
+            imu.publish(data)
+            replies = answers.take()
             time.sleep(0.02)
         assert replies and replies[0].data == "7 drone/imu 0.1 -1.0"
-        assert imu.heard_by == 1 and imu.dropped == 0
+        assert imu.subscription_count == 1 and imu.dropped == 0
 
 
 def test_ros2_graph_as_another_participant_discovers_it(wire):
@@ -90,12 +90,12 @@ def test_ros2_graph_as_another_participant_discovers_it(wire):
 
     The hashes are the ones ROS 2 Jazzy publishes for these types (docs.ros.org, zenoh-plugin-ros2dds).
     """
-    from samara.link.ros2.node import Node
+    from samara.link.ros2.node import Ros2Node
 
-    with Node(DOMAIN + 6, name="sim") as node, peer(GRAPH, DOMAIN + 6, stdout=subprocess.PIPE) as process:
+    with Ros2Node(DOMAIN + 6, name="sim") as node, peer(GRAPH, DOMAIN + 6, stdout=subprocess.PIPE) as process:
         publisher, subscription = (
-            node.speaker("/drone/text", "std_msgs/String"),
-            node.listener("/clock", "rosgraph_msgs/Clock"),
+            node.create_publisher("/drone/text", "std_msgs/String"),
+            node.create_subscription("/clock", "rosgraph_msgs/Clock"),
         )
         node.announce()
         graph_report = json.loads(process.communicate(timeout=90)[0])
@@ -114,20 +114,20 @@ def test_ros2_graph_as_another_participant_discovers_it(wire):
 
 def test_node_names(wire):
     """A name that ROS 2 rejects is one sentence; without a name there is no entry in the graph."""
-    from samara.link.ros2.node import Node
+    from samara.link.ros2.node import Ros2Node
 
     for name in ("7up", "a/b", "a b", "x" * 256):
         with pytest.raises(ValueError, match="expected letters, digits and '_'"):
-            Node(DOMAIN + 7, name=name)
-    with Node(DOMAIN + 7, name="") as node:
+            Ros2Node(DOMAIN + 7, name=name)
+    with Ros2Node(DOMAIN + 7, name="") as node:
         node.announce()
-        assert node.listener("/a", "std_msgs/String").said_by == 0
+        assert node.create_subscription("/a", "std_msgs/String").publisher_count == 0
 
 
 def test_names_on_the_wire():
     """As in ROS 2."""
-    assert dds.wire_topic("/drone/imu") == "rt/drone/imu"
-    assert dds.wire_type("sensor_msgs/Imu") == "sensor_msgs::msg::dds_::Imu_"
+    assert dds.dds_topic_name("/drone/imu") == "rt/drone/imu"
+    assert dds.dds_type("sensor_msgs/Imu") == "sensor_msgs::msg::dds_::Imu_"
 
 
 def test_loopback_unless_an_interface_is_given():
@@ -149,28 +149,31 @@ def test_without_cyclone_dds(monkeypatch):
 
 def test_malformed_messages(wire):
     """They are counted, and valid messages between them are received."""
-    from samara.link.ros2.node import Node
+    from samara.link.ros2.node import Ros2Node
 
-    valid = layout_of("std_msgs/String", data="here").packed(1, {})[0].tobytes()
+    valid = cdr_layout("std_msgs/String", data="here").pack(1, {})[0].tobytes()
     malformed = (
         b"",
         b"\x00\x01\x00\x00",
         b"\x00\x01\x00\x00\xff\xff\xff\x7fabcd",
         b"\x00\x01\x00\x00\x02\x00\x00\x00\xff\x00",
     )
-    with Node(DOMAIN + 4) as node:
-        subscription, publisher = node.listener("/a", "std_msgs/String"), node.speaker("/a", "std_msgs/String")
+    with Ros2Node(DOMAIN + 4) as node:
+        subscription, publisher = (
+            node.create_subscription("/a", "std_msgs/String"),
+            node.create_publisher("/a", "std_msgs/String"),
+        )
         for data in (*malformed, valid):
-            publisher.say(data)
-        messages = subscription.heard()
+            publisher.publish(data)
+        messages = subscription.take()
         assert [message.data for message in messages] == ["here"]
         assert subscription.malformed + publisher.dropped == len(malformed)
 
 
 GARBAGE = """
 import sys
-from samara.link.ros2.node import Node
-with Node(int(sys.argv[1])):
+from samara.link.ros2.node import Ros2Node
+with Ros2Node(int(sys.argv[1])):
     print("ready", flush=True)
     sys.stdin.readline()
 """
@@ -197,7 +200,7 @@ def test_command_line(wire, monkeypatch, capsys, tmp_path):
         monkeypatch, capsys, "ros2", "hover", "--interface", "nosuch0", "--domain", str(DOMAIN + 3)
     )
     assert status == 2 and "ROS 2 on interface 'nosuch0'" in output
-    arguments = "ros2", "hover", "--fast", "--duration", "0.1", "--domain", str(DOMAIN + 2)
+    arguments = "ros2", "hover", "--no-realtime", "--duration", "0.1", "--domain", str(DOMAIN + 2)
     status, _, output = call(monkeypatch, capsys, *arguments, "--rate", "100")
     assert status == 2 and "expected the autopilot's 250 Hz, or a whole fraction" in output
     path = tmp_path / "run.mcap"
@@ -207,20 +210,20 @@ def test_command_line(wire, monkeypatch, capsys, tmp_path):
         and f"domain {DOMAIN + 2}, this computer only (set ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST" in output
     )
     assert "hover: 0.10 s, landed" in output and "messages published, 0 received" in output
-    assert load_run(path).tracks[0].time[-1] == 0.1
+    assert load_run(path).drone_records[0].time[-1] == 0.1
 
 
 def test_its_sockets_receive_from_loopback_only(wire):
     """Sockets bound to all addresses are also bound to the loopback device."""
-    from samara.link.ros2.node import Node
+    from samara.link.ros2.node import Ros2Node
 
     if sys.platform != "linux":
-        do_without("SO_BINDTODEVICE is Linux's")
-    sockets_before = open_to_all()
-    with Node(DOMAIN + 5) as node:
-        node_sockets = open_to_all() - sockets_before
+        skip_or_fail("SO_BINDTODEVICE is Linux's")
+    sockets_before = wildcard_sockets()
+    with Ros2Node(DOMAIN + 5) as node:
+        node_sockets = wildcard_sockets() - sockets_before
         assert node.is_confined and node_sockets
         for descriptor in node_sockets:
             with socket.socket(fileno=os.dup(descriptor)) as sock:
                 assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16) == b"lo\0"
-    assert open_to_all() == sockets_before
+    assert wildcard_sockets() == sockets_before

@@ -71,7 +71,7 @@ def receiver():
     sih_receiver.close()
 
 
-def received(receiver):
+def receive_state(receiver):
     wait_for_any([receiver], 10.0)
     receiver.receive()
     return receiver.latest
@@ -79,14 +79,14 @@ def received(receiver):
 
 def test_the_state_arrives_in_enu_and_flu(receiver, sender):
     sender.state(1_000_000)
-    first = received(receiver)
+    first = receive_state(receiver)
     assert first.body.p_W == pytest.approx((0, 0, 0), abs=1e-9) and first.time_us == 1_000_000
     half = math.sqrt(0.5)
     east_rolled_right = (half * math.cos(0.1), half * math.sin(0.1), half * math.sin(0.1), half * math.cos(0.1))
     sender.state(
         1_040_000, north=30.0, east=-20.0, up=5.0, q=east_rolled_right, rates=(0.1, 0.2, 0.3), v=(100, -200, -50)
     )
-    state = received(receiver).body
+    state = receive_state(receiver).body
     assert state.p_W == pytest.approx((-20.0, 30.0, 5.0), abs=0.012)  # a unit of 1e-7° is 1.1 cm
     assert state.v_W == pytest.approx((-2.0, 1.0, 0.5))
     assert state.omega_B == pytest.approx((0.1, -0.2, -0.3), rel=1e-6)
@@ -99,11 +99,11 @@ def test_the_state_arrives_in_enu_and_flu(receiver, sender):
 def test_outputs_and_arming_go_with_the_next_state(receiver, sender):
     sender.outputs(0.1, 0.2, 0.3, 1.5)
     sender.state(40_000)
-    state = received(receiver)
+    state = receive_state(receiver)
     assert state.armed and state.outputs == pytest.approx((0.1, 0.2, 0.3, 1.0, *[0.0] * 12))
     sender.outputs(0.0, 0.0, 0.0, 0.0, mode=1)
     sender.state(80_000)
-    assert not received(receiver).armed
+    assert not receive_state(receiver).armed
 
 
 def test_an_invalid_state_is_rejected_and_counted(receiver, sender):
@@ -114,16 +114,16 @@ def test_an_invalid_state_is_rejected_and_counted(receiver, sender):
     sender.state(5, home=(910_000_000, 1, 0))
     sender.wire.send(b"not MAVLink")
     sender.wire.send(b"")
-    assert received(receiver) is None and receiver.rejected == 5
+    assert receive_state(receiver) is None and receiver.rejected == 5
     assert receiver.silence == math.inf
     sender.state(6)
-    assert received(receiver).time_us == 6 and receiver.silence < 60.0
+    assert receive_state(receiver).time_us == 6 and receiver.silence < 60.0
 
 
 def test_a_restart_of_px4_is_noticed(receiver, sender):
     for time_us in (5_000_000, 5_040_000, 20_000):
         sender.state(time_us)
-    received(receiver)
+    receive_state(receiver)
     assert receiver.restarts == 1 and receiver.latest.time_us == 20_000
 
 
@@ -132,9 +132,9 @@ def test_instances_have_separate_ports_and_one_origin(create_sender):
     receivers = [SihReceiver(k, origin) for k in range(2)]
     try:
         create_sender(0).state(1000)
-        assert received(receivers[0]).body.p_W == (0.0, 0.0, 0.0)
+        assert receive_state(receivers[0]).body.p_W == (0.0, 0.0, 0.0)
         create_sender(1).state(1000, north=7.0)
-        assert received(receivers[1]).body.p_W.y == pytest.approx(7.0, abs=0.012)
+        assert receive_state(receivers[1]).body.p_W.y == pytest.approx(7.0, abs=0.012)
         with pytest.raises(ValueError, match=r"UDP 127\.0\.0\.1:19410 cannot be used .*Hawkeye"):
             SihReceiver(0)
     finally:
@@ -150,30 +150,35 @@ def test_the_page_shows_it_on_the_ground_and_turns_rotors_as_in_hover(sender):
     vehicle = samara.vehicle("iris_documented")
     view = SihView(vehicle, port=0)
     try:
-        assert view._words() == "waiting for PX4 on UDP 19410; start it with: PX4_SIM_MODEL=sihsim_quadx px4"
+        assert (
+            view._connection_status() == "waiting for PX4 on UDP 19410; start it with: PX4_SIM_MODEL=sihsim_quadx px4"
+        )
         sender.outputs(0.5, 0.5, 0.5, 0.5)
         sender.state(2_000_000)
-        state = received(view.receivers[0])
+        state = receive_state(view.receivers[0])
         frame = view._frame((state,))
         assert frame.time == 2.0 and frame.p_W == pytest.approx(np.array([[0.0, 0.0, clearance(vehicle)]]))
         hover_state, _ = samara.hover(vehicle)
         assert frame.rotor_speed[0] == pytest.approx(hover_state.rotor_speed, rel=1e-6)
         assert frame.thrust.sum() == pytest.approx(vehicle.mass * 9.80665, rel=1e-3)
-        view._remember()
-        assert view._words() == "live" and view.logs[-1].message == "PX4 0 is received on UDP 19410"
+        view._record_motion()
+        assert view._connection_status() == "live" and view.logs[-1].message == "PX4 0 is received on UDP 19410"
         view.drawer.close()  # draw in this thread instead
-        view._draw(view._shown(fresh=True))
+        view._draw(view._display_state(fresh=True))
         assert "armed" in view._status.content and "position error" not in view.page.instruments.content
     finally:
-        view.take_down()
+        view.shut_down()
     SihReceiver(0).close()  # the port is free again
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--px4-sih", "hover"], "expected no scenario, recording, --set or --speed with it"),
-        (["--instances", "2"], "--vehicle and --instances apply only to --px4-sih"),
+        (
+            ["--px4-sih", "hover"],
+            "expected no scenario, recording, --set, --controller, --wind, --seed or --speed with it",
+        ),
+        (["--instances", "2"], "--instances applies only to --px4-sih"),
         (["--px4-sih", "--instances", "0"], "--instances 0: expected a whole number from 1 to 10"),
         (["--px4-sih", "--vehicle", "rigid_body_quadrotor"], "has 0 rotors; px4 is wired for"),
     ],

@@ -14,7 +14,7 @@ from samara.cli.fly import autopilot_changes
 from samara.link.ardupilot import ArduPilot, ardupilot_command, ardupilot_parameters
 from samara.link.betaflight import SETTINGS
 from samara.link.link import AutopilotLostError
-from samara.link.process import NAME, StartFolder, find_installed, require_binary
+from samara.link.process import SCRIPT_NAME, StartFolder, find_installed, require_binary
 from samara.link.px4 import px4_command, px4_environment, px4_parameters, px4_start
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import AUTOPILOTS, PX4
@@ -53,7 +53,7 @@ def nothing_installed(monkeypatch):
     monkeypatch.setattr("samara.link.process.find_installed", lambda executable: "")
 
 
-def started(command, folder):
+def run_shell(command, folder):
     process = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, timeout=120)
     assert process.returncode == 0, process.stderr
     return process.stdout.splitlines()
@@ -64,14 +64,14 @@ def test_the_line_that_is_printed_starts_px4(how, program, tmp_path, monkeypatch
     """In any shell: the program gets its parameters, the folder `etc` of its build, and a separate working folder."""
     environment = px4_environment(px4_parameters(samara.vehicle("iris")))
     folder = StartFolder(px4_start(3, environment), "SAMARA_PX4")
-    command, working_folder = folder.words, tmp_path
+    command, working_folder = folder.command_line, tmp_path
     if how == "by argument":
         command += f" {program}"
     elif how == "by a relative path":
         command, working_folder = f"{command} ./fake", program.parent
     else:
         monkeypatch.setenv("SAMARA_PX4", str(program))
-    output = started(command, working_folder)
+    output = run_shell(command, working_folder)
     assert Path(output[0]) == folder.folder.resolve()
     assert output[1:4] == ["-d", "-i", "3"]
     assert Path(output[4]).resolve() == tmp_path / "build" / "etc"
@@ -82,12 +82,12 @@ def test_the_line_that_is_printed_starts_px4(how, program, tmp_path, monkeypatch
 
 def test_a_program_that_is_not_there_is_named(tmp_path):
     folder = StartFolder(px4_start(0, {}), "SAMARA_PX4")
-    process = subprocess.run(f"{folder.words} nowhere/px4", shell=True, capture_output=True, text=True)
+    process = subprocess.run(f"{folder.command_line} nowhere/px4", shell=True, capture_output=True, text=True)
     assert process.returncode == 1
     assert process.stderr.startswith("nowhere/px4: not found; expected: sh ")
     (folder.folder / "log").mkdir()
     folder.close()
-    assert (folder.folder / NAME).is_file()  # a used folder stays
+    assert (folder.folder / SCRIPT_NAME).is_file()  # a used folder stays
 
 
 def test_ardupilots_parameter_file_is_written_beside_its_script(program, tmp_path):
@@ -98,7 +98,7 @@ def test_ardupilots_parameter_file_is_written_beside_its_script(program, tmp_pat
         link._connect(0)
     assert len(messages) == 1
     line = messages[0].partition("start it with: ")[2]
-    output = started(f"{line} {program}", tmp_path)
+    output = run_shell(f"{line} {program}", tmp_path)
     assert output[1:-7] == ardupilot_command("", 7)[1:]
     parameters = {name: float(value) for name, value in (text.split() for text in output[-7:])}
     assert parameters == pytest.approx(ardupilot_parameters(vehicle, 0.5))
@@ -112,7 +112,7 @@ def test_betaflights_settings_are_written_for_its_command_line(monkeypatch):
     link = Betaflight(
         Autopilot("betaflight", wait=0.2), samara.vehicle("hakoniwa"), lambda level, text: messages.append(text)
     )
-    script = Path(link.watch.how_to_start().split()[1])
+    script = Path(link.watch.start_command().split()[1])
     assert (script.parent / "settings.txt").read_text() == "\n".join((*SETTINGS, "save")) + "\n"
     link.close()
     assert not script.exists()
@@ -184,7 +184,10 @@ def test_px4_of_a_debian_package_is_found_with_its_files(monkeypatch, tmp_path):
 def test_the_line_that_is_printed_follows_a_link_to_the_program(program, tmp_path):
     (tmp_path / "px4").symlink_to(program)
     folder = StartFolder(px4_start(0, {}), "SAMARA_PX4")
-    assert Path(started(f"{folder.words} {tmp_path / 'px4'}", tmp_path)[4]).resolve() == tmp_path / "build" / "etc"
+    assert (
+        Path(run_shell(f"{folder.command_line} {tmp_path / 'px4'}", tmp_path)[4]).resolve()
+        == tmp_path / "build" / "etc"
+    )
     folder.close()
 
 
@@ -202,7 +205,7 @@ def test_without_pymavlink_one_sentence_says_what_to_install(kind, monkeypatch, 
     assert not list(tmp_path.iterdir())
 
 
-def flown_by(path, program=None, connect=False, autopilot=None, **settings):
+def changed_autopilots(path, program=None, connect=False, autopilot=None, **settings):
     """Return the autopilots of a scenario's drones, with the changes of the command line."""
     changes = settings | autopilot_changes(str(path), settings, autopilot, program, connect)
     return [drone.autopilot for drone in load_scenario(path, changes).drones]
@@ -213,11 +216,11 @@ def test_only_the_given_options_are_changed(program, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(
         SCENARIO.format(
-            '{ kind = "betaflight", convention = "2026.12", on_loss = "wait", patience = 3, parameters = { A = 1 } }'
+            '{ type = "betaflight", convention = "2026.12", on_loss = "wait", patience = 3, parameters = { A = 1 } }'
         )
     )
     for autopilot in (None, "betaflight"):
-        first, second = flown_by(path, program, autopilot=autopilot)
+        first, second = changed_autopilots(path, program, autopilot=autopilot)
         assert first == Autopilot(
             "betaflight", str(program), on_loss="wait", patience=3.0, convention="2026.12", parameters=(("A", 1.0),)
         )
@@ -226,29 +229,29 @@ def test_only_the_given_options_are_changed(program, tmp_path):
 
 def test_connect_works_when_the_scenario_names_its_autopilot(program, tmp_path):
     path = tmp_path / "mine.toml"
-    for table in ('"px4"', f'{{ kind = "px4", binary = "{program}" }}'):
+    for table in ('"px4"', f'{{ type = "px4", binary = "{program}" }}'):
         path.write_text(SCENARIO.format(table))
-        first, second = flown_by(path, connect=True)
-        assert (first.kind, first.binary, second) == ("px4", "", None)
-    path.write_text(SCENARIO.format('{ kind = "px4", binary = "" }'))  # wait for one
-    assert flown_by(path)[0].binary == ""
-    assert flown_by(path, program)[0].binary == str(program)
+        first, second = changed_autopilots(path, connect=True)
+        assert (first.type, first.binary, second) == ("px4", "", None)
+    path.write_text(SCENARIO.format('{ type = "px4", binary = "" }'))  # wait for one
+    assert changed_autopilots(path)[0].binary == ""
+    assert changed_autopilots(path, program)[0].binary == str(program)
 
 
 def test_an_autopilot_set_by_hand_is_one_too(program, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(SCENARIO.format('"px4"'))
-    first, second = flown_by(path, program, **{"drones[1].autopilot": "px4", "drones.autopilot.patience": 4})
+    first, second = changed_autopilots(path, program, **{"drones[1].autopilot": "px4", "drones.autopilot.patience": 4})
     assert (first.binary, first.patience, second.binary, second.patience) == (str(program), 4.0, str(program), 4.0)
     with pytest.raises(ValueError, match="expected --autopilot, or a scenario that names one"):
-        flown_by("hover", connect=True)
+        changed_autopilots("hover", connect=True)
 
 
 @pytest.mark.parametrize("version", ["4.6", "2026.12"])
 def test_a_convention_needs_no_inner_quotes(version):
     """TOML reads 2026.12 as a number; the option is a name."""
     key, value = parse_override(f"drones.autopilot.convention={version}")
-    settings = {"drones.autopilot.kind": "betaflight", key: value}
+    settings = {"drones.autopilot.type": "betaflight", key: value}
     assert load_scenario("hover", settings).drones[0].autopilot.convention == version
     with pytest.raises(ValueError, match=r"autopilot\.convention is '4\.7'; expected one of 4\.6, 2026\.12"):
         load_scenario("hover", {**settings, key: 4.7})

@@ -9,14 +9,14 @@ from typer.testing import CliRunner
 import samara
 from samara.cli import app
 from samara.link.motor_outputs import (
-    command_for_outputs,
-    command_of_outputs,
-    commands_code,
-    outputs_code,
-    outputs_of_command,
+    command_from_motor_outputs,
+    command_from_thrust_outputs,
+    compile_motor_outputs,
+    compile_thrust_outputs,
+    motor_outputs_from_command,
 )
 from samara.link.px4 import px4_parameters
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import CALM
 from samara.scenario.autopilot import Autopilot
@@ -38,8 +38,8 @@ VEHICLES = [
 
 def steady_thrusts(vehicle, outputs):
     """T of every rotor in steady state under the command, found by integrating the motors."""
-    command = command_for_outputs(tuple(outputs), vehicle, full_thrust(vehicle))
-    state = at_rest(vehicle)
+    command = command_from_thrust_outputs(tuple(outputs), vehicle, full_thrust(vehicle))
+    state = state_at_rest(vehicle)
     rates = vehicle.structure.actuation.rotor_acceleration
     if vehicle.has("actuator"):
         pytest.skip("an actuator settles too")
@@ -72,11 +72,11 @@ def test_hover_is_at_one_half_if_the_motors_are_strong_enough(name):
 
 def test_the_compiled_code_gives_the_hover_command_at_the_hover_output():
     vehicle = samara.vehicle("hakoniwa")
-    machine = outputs_code(vehicle).machine()
-    machine.held[:] = hover_output(vehicle)
+    machine = compile_thrust_outputs(vehicle).machine()
+    machine.held_inputs[:] = hover_output(vehicle)
     machine.run()
     assert machine.carry[:, 0] == pytest.approx(np.array(hover(vehicle)[1]), rel=1e-9)
-    machine.held[:] = 0.0
+    machine.held_inputs[:] = 0.0
     machine.run()
     assert not machine.carry.any()
 
@@ -85,7 +85,7 @@ def test_the_command_line_requires_a_registered_autopilot(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     for arguments, sentence in (
         (["--autopilot", "ardu"], "--autopilot 'ardu': expected one of px4, ardupilot, betaflight"),
-        (["--connect"], "--binary, --connect and --mode apply to an autopilot; expected --autopilot"),
+        (["--connect"], "--binary, --connect and --autopilot-mode apply to an autopilot; expected --autopilot"),
         (["--autopilot", "px4", "--connect", "--binary", "x"], "expected one of them"),
         (
             ["--autopilot", "px4", "--binary", "nowhere/px4"],
@@ -104,12 +104,19 @@ def test_outputs_that_are_commands_are_passed_on_and_px4_gets_the_motor_curve():
     speed_controlled = replace(
         speed_controlled, structure=replace(speed_controlled.structure, actuation=ACTUATIONS["speed"])
     )
-    assert command_of_outputs((0.2, -1.0, 2.0, 0.5), iris) == (0.2, 0.0, 1.0, 0.5)
-    assert command_of_outputs((0.5,) * 4, speed_controlled)[0] == 0.5 * speed_controlled.rotors[0].motor.speed_max
+    assert command_from_motor_outputs((0.2, -1.0, 2.0, 0.5), iris) == (0.2, 0.0, 1.0, 0.5)
+    assert (
+        command_from_motor_outputs((0.5,) * 4, speed_controlled)[0] == 0.5 * speed_controlled.rotors[0].motor.speed_max
+    )
     for vehicle in (iris, speed_controlled):
-        assert outputs_of_command(command_of_outputs((0.25, 0.0, 1.0, 0.5), vehicle), vehicle) == (0.25, 0.0, 1.0, 0.5)
-    machine = commands_code(iris).machine()
-    machine.held[:, 0] = (0.2, -1.0, 2.0, 0.5)
+        assert motor_outputs_from_command(command_from_motor_outputs((0.25, 0.0, 1.0, 0.5), vehicle), vehicle) == (
+            0.25,
+            0.0,
+            1.0,
+            0.5,
+        )
+    machine = compile_motor_outputs(iris).machine()
+    machine.held_inputs[:, 0] = (0.2, -1.0, 2.0, 0.5)
     machine.run()
     assert machine.carry[:, 0].tolist() == [0.2, 0.0, 1.0, 0.5]
     parameters = px4_parameters(iris, outputs="command")

@@ -6,30 +6,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.learnt import trained
-from support.networks import drawn
+from support.networks import random_tensors
+from support.trained_policies import trained_policy
 
 import samara
 from samara.control.policy import PolicyController
-from samara.control.policy_file import LayerKind, Policy, mlp, save_policy
+from samara.control.policy_file import LayerSpec, Policy, mlp_layers, save_policy
 from samara.core.algebra import Vec3
 from samara.core.lazy_import import MissingExtraError
 from samara.link.deploy.px4_tflite import KNOTS, px4_network, tflite_bytes, write_px4_nn
-from samara.link.motor_outputs import rotor_of_output
+from samara.link.motor_outputs import rotor_order
 from samara.physics.frames import ned_from_enu, state_ned_frd_from_enu_flu
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.physics.types import Reference, State
 
 VEHICLES = ("crazyflie", "iris")
 
 
 def random_policy(folder: Path, vehicle: str, last: str = "tanh", **options: Any) -> Policy:
-    layer_kinds = mlp((24, 24), 4, "relu", last)
+    layer_kinds = mlp_layers((24, 24), 4, "relu", last)
     return save_policy(
         folder,
         samara.vehicle(vehicle),
         layer_kinds,
-        drawn(layer_kinds, 15),
+        random_tensors(layer_kinds, 15),
         task="hover",
         **{"observation": "px4_nn", **options},
     )
@@ -74,7 +74,7 @@ def motor_signals(output: np.ndarray, parameters: dict[str, float]) -> np.ndarra
     return np.where(control < -1.2e-7, np.nan, signal)
 
 
-def computed(layers: Any, x: np.ndarray) -> np.ndarray:
+def evaluate_layers(layers: Any, x: np.ndarray) -> np.ndarray:
     for k, (matrix, bias) in enumerate(layers):
         x = np.float32(matrix) @ np.float32(x) + np.float32(bias)
         x = np.maximum(x, 0.0) if k < len(layers) - 1 else x
@@ -84,7 +84,7 @@ def computed(layers: Any, x: np.ndarray) -> np.ndarray:
 def random_state(vehicle: Any, rng: Any) -> State:
     q = rng.normal(size=4)
     vectors = [Vec3(*map(float, rng.normal(size=3))) for _ in range(3)]
-    return at_rest(vehicle)._replace(
+    return state_at_rest(vehicle)._replace(
         p_W=vectors[0], v_W=vectors[1], q_WB=samara.Quat(*map(float, q / np.linalg.norm(q))), omega_B=vectors[2]
     )
 
@@ -95,12 +95,12 @@ def test_motor_commands_equal_those_of_the_policy(name: str, last: str, tmp_path
     """To the error of the piecewise linear curve."""
     vehicle, rng, worst = samara.vehicle(name), np.random.default_rng(5), 0.0
     policy = random_policy(tmp_path, name, last)
-    network, order = px4_network(policy, vehicle), rotor_of_output(vehicle, "px4")
+    network, order = px4_network(policy, vehicle), rotor_order(vehicle, "px4")
     controller = PolicyController(policy, 0.01)
     for _ in range(200):
         state, position = random_state(vehicle, rng), Vec3(*map(float, rng.normal(size=3)))
-        command, _ = controller(state, Reference(position), vehicle, controller.initial_memory)
-        signals = motor_signals(computed(network.layers, input_tensor(state, position)), network.parameters)
+        command, _ = controller(state, Reference(position), vehicle, controller.initial_state)
+        signals = motor_signals(evaluate_layers(network.layers, input_tensor(state, position)), network.parameters)
         expected = np.clip(np.array(command)[list(order)], 0.0, 1.0)
         worst = max(worst, float(np.abs(signals - expected).max()))
     assert worst < (1e-3 if last == "tanh" else 3e-3)  # interpolation error; no motor below 0.002
@@ -116,12 +116,12 @@ def test_parameters_are_within_px4s_limits(tmp_path: Path) -> None:
 
 def test_a_policy_that_the_module_cannot_compute_is_one_sentence(tmp_path: Path) -> None:
     vehicle = samara.vehicle("crazyflie")
-    gru = (LayerKind("dense", 8, "relu"), LayerKind("gru", 8), LayerKind("dense", 4, "tanh"))
-    recurrent = save_policy(tmp_path / "g", vehicle, gru, drawn(gru, 15), task="hover", observation="px4_nn")
-    layer_kinds = mlp((8,), 4, "relu")
-    other = save_policy(tmp_path / "o", vehicle, layer_kinds, drawn(layer_kinds, 22), task="hover")
+    gru = (LayerSpec("dense", 8, "relu"), LayerSpec("gru", 8), LayerSpec("dense", 4, "tanh"))
+    recurrent = save_policy(tmp_path / "g", vehicle, gru, random_tensors(gru, 15), task="hover", observation="px4_nn")
+    layer_kinds = mlp_layers((8,), 4, "relu")
+    other = save_policy(tmp_path / "o", vehicle, layer_kinds, random_tensors(layer_kinds, 22), task="hover")
     for policy, message in (
-        (trained(), "has hidden layers of tanh; PX4's mc_nn_control supports only relu"),
+        (trained_policy(), "has hidden layers of tanh; PX4's mc_nn_control supports only relu"),
         (recurrent, "has hidden layers of gru, relu; PX4's mc_nn_control supports only relu"),
         (other, "has the observation full_state; PX4's mc_nn_control has px4_nn, 15 inputs"),
     ):
@@ -163,13 +163,13 @@ def test_the_file_has_only_fully_connected_layers(tmp_path: Path) -> None:
         options.Init(operator.BuiltinOptions().Bytes, operator.BuiltinOptions().Pos)
         y = matrix @ y + bias
         y = np.maximum(y, 0.0) if options.FusedActivationFunction() == tflite.ActivationFunctionType.RELU else y
-    np.testing.assert_allclose(y, computed(network.layers, x), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(y, evaluate_layers(network.layers, x), rtol=0, atol=1e-5)
     assert f"size = {len(data)};" in exported.paths[2].read_text()
     source = exported.paths[1].read_text()
     assert (
         bytes(int(byte_text, 16) for byte_text in source.split("{")[1].split("}")[0].replace(",", " ").split()) == data
     )
-    assert exported.numbers == 15 * 24 + 24 + 24 * 24 + 24 + 24 * 4 + 4 + 2 * (4 * KNOTS * 4) + 4 * KNOTS + 4
+    assert exported.parameter_count == 15 * 24 + 24 + 24 * 24 + 24 + 24 * 4 + 4 + 2 * (4 * KNOTS * 4) + 4 * KNOTS + 4
     interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(model_content=data)
     interpreter.allocate_tensors()
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x[None])

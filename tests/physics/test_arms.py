@@ -1,4 +1,4 @@
-"""Arms that bend and twist: beam theory, what a system of masses conserves, and a simulation that knows no modes."""
+"""Flexible arms: beam theory, conservation laws of a system of masses, and an independent simulation without modes."""
 
 import math
 import re
@@ -11,26 +11,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
-from support.worlds import fly, rotation, state_of
+from support.traced_flights import fly, record_state, rotation
 
 import samara
 from samara.core.algebra import ZERO, Mat3, Vec3
 from samara.core.tree import flatten, unflatten
 from samara.physics.effect import Effect, Wrench
-from samara.physics.multirotor import at_rest, derivative, wrench_breakdown
+from samara.physics.multirotor import derivative, state_at_rest, wrench_breakdown
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.structure.arms import (
     ARMS,
     Arms,
     ArmState,
-    arm_of,
     bending_frequency,
-    bent_rotor,
+    coupling_mass,
+    coupling_moment,
+    displaced_rotor,
     modal_mass,
-    pulling_mass,
-    pulling_moment,
-    tip_lean,
+    rotor_arm,
+    tip_rotation,
 )
 from samara.physics.types import CALM, State
 from samara.vehicles.build import ContactShape, switch_on
@@ -51,8 +51,8 @@ LIGHT = TIPS._replace(arm_mass=0.0)
 IRIS = samara.vehicle("iris_documented")
 
 
-def tilted(azimuth, tilt, spin=1.0, height=0.03):
-    """A rotor on an arm at an azimuth, its axis tilted about it and a little outward."""
+def tilted_rotor(azimuth, tilt, spin=1.0, height=0.03):
+    """A rotor on an arm at an azimuth, with its axis tilted about the arm and slightly outward."""
     outward, side = Vec3(math.cos(azimuth), math.sin(azimuth), 0.0), Vec3(-math.sin(azimuth), math.cos(azimuth), 0.0)
     axis = side * math.sin(tilt) + outward * 0.1 + Vec3(0.0, 0.0, math.cos(tilt))
     axis = axis / math.hypot(*axis)
@@ -61,19 +61,19 @@ def tilted(azimuth, tilt, spin=1.0, height=0.03):
     )
 
 
-def craft(arms=TIPS, count=3, gravity=False, **options):
-    """A body with arms at odd places, through empty space by default."""
+def flexible_vehicle(arms=TIPS, count=3, gravity=False, **options):
+    """A body with arms in an irregular layout, in empty space by default."""
     inertia = Mat3(0.030, 0.001, -0.002, 0.001, 0.033, 0.0015, -0.002, 0.0015, 0.055)
-    rotors = tuple(tilted(0.4 + 2.0 * i, 0.2 * i, (-1.0) ** i, 0.01 * i) for i in range(count))
-    own = samara.build_vehicle(
+    rotors = tuple(tilted_rotor(0.4 + 2.0 * i, 0.2 * i, (-1.0) ** i, 0.01 * i) for i in range(count))
+    vehicle = samara.build_vehicle(
         "craft", **{"mass": 1.5, "inertia": inertia, "rotors": rotors, "actuation": "speed", **options}
     )
-    own = own if gravity else own.without_effect("gravity")
-    return own.with_effect(ARMS, arms)
+    vehicle = vehicle if gravity else vehicle.without_effect("gravity")
+    return vehicle.with_effect(ARMS, arms)
 
 
 def bent_state(vehicle, seed, size=0.02, speed=0.0):
-    """Any motion: a tumbling body, arms bent by centimetres and moving."""
+    """An arbitrary motion: a tumbling body, arms bent by centimetres and moving."""
     rng = np.random.default_rng(seed)
     q = rng.normal(size=4)
     arms = tuple(
@@ -91,14 +91,14 @@ def bent_state(vehicle, seed, size=0.02, speed=0.0):
     )
 
 
-# The same craft as nothing but masses in the world ------------------------------------------------------------------
+# The same vehicle as point masses in the world ----------------------------------------------------------------------
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 XI = np.append(0.5 * (NODES + 1.0), 1.0)  # along the arm, and its tip
 SHAPE = (3.0 * XI**2 - XI**3) / 2.0
 
 
-def axes_of(rotor):
+def rotor_axes(rotor):
     r, a = np.array(rotor.r_B), np.array(rotor.axis_B)
     out = r - a * (r @ a)
     length = np.linalg.norm(out)
@@ -119,20 +119,20 @@ def turn(q):
 
 
 def masses(vehicle, state):
-    """Every mass of the arms: m, where it was while straight, where it is and how fast, in the world"""
+    """Every mass of the arms: m, its straight position, its position and its velocity, in the world"""
     arms = vehicle["arms"]
     R, p, v = turn(state.q_WB), np.array(state.p_W), np.array(state.v_W)
-    for rotor, own in zip(vehicle.rotors, state.effects[vehicle.index("arms")], strict=True):
-        r, a, e, b, length = axes_of(rotor)
+    for rotor, arm_state in zip(vehicle.rotors, state.effects[vehicle.index("arms")], strict=True):
+        r, a, e, b, length = rotor_axes(rotor)
         for m, xi, phi in zip(np.append(0.5 * WEIGHTS * arms.arm_mass, arms.tip_mass), XI, SHAPE, strict=True):
             x0 = r + e * (xi - 1.0) * length
-            x = x0 + phi * (a * own.axial + b * own.plane)
-            rate = phi * (a * own.axial_rate + b * own.plane_rate) + np.cross(np.array(state.omega_B), x)
+            x = x0 + phi * (a * arm_state.axial + b * arm_state.plane)
+            rate = phi * (a * arm_state.axial_rate + b * arm_state.plane_rate) + np.cross(np.array(state.omega_B), x)
             yield m, x0, p + R @ x, v + R @ rate
 
 
 def mechanics(vehicle, state):
-    """Linear momentum, angular momentum about the world's origin, energy: the rest of the body, and mass by mass"""
+    """Linear momentum, angular momentum about the world's origin, and energy: of the body without arms, and of every mass"""
     arms, R, omega = vehicle["arms"], turn(state.q_WB), np.array(state.omega_B)
     P, L, energy = 0.0, 0.0, 0.0
     rest_mass, rest_moment = vehicle.mass, np.zeros(3)
@@ -141,13 +141,13 @@ def mechanics(vehicle, state):
         P, L, energy = P + m * speed, L + m * np.cross(place, speed), energy + 0.5 * m * speed @ speed
         rest_mass, rest_moment = rest_mass - m, rest_moment - m * x0
         rest_inertia = rest_inertia - m * (x0 @ x0 * np.eye(3) - np.outer(x0, x0))
-    for rotor, own in zip(vehicle.rotors, state.effects[vehicle.index("arms")], strict=True):
-        _, _, e, _, length = axes_of(rotor)
-        spin = arms.tip_inertia * (own.twist_rate + e @ omega)
+    for rotor, arm_state in zip(vehicle.rotors, state.effects[vehicle.index("arms")], strict=True):
+        _, _, e, _, length = rotor_axes(rotor)
+        spin = arms.tip_inertia * (arm_state.twist_rate + e @ omega)
         rest_inertia = rest_inertia - arms.tip_inertia * np.outer(e, e)
         L, energy = L + R @ e * spin, energy + 0.5 * spin * spin / arms.tip_inertia
-        bending = arms.axial_stiffness * own.axial**2 + arms.plane_stiffness * own.plane**2
-        energy = energy + 1.5 * bending / length**3 + 0.5 * arms.twist_stiffness / length * own.twist**2
+        bending = arms.axial_stiffness * arm_state.axial**2 + arms.plane_stiffness * arm_state.plane**2
+        energy = energy + 1.5 * bending / length**3 + 0.5 * arms.twist_stiffness / length * arm_state.twist**2
     centre = rest_moment / rest_mass
     rest_inertia = rest_inertia - rest_mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
     place, speed = np.array(state.p_W) + R @ centre, np.array(state.v_W) + R @ np.cross(omega, centre)
@@ -156,7 +156,7 @@ def mechanics(vehicle, state):
     return np.append(np.append(P, L), energy)
 
 
-def rates_of(vehicle, state, command=None, environment=CALM):
+def mechanics_rates(vehicle, state, command=None, environment=CALM):
     """d/dt of momentum, angular momentum and energy along the equation of motion, by a complex step: no rounding"""
     command = command or tuple(0.0 for _ in vehicle.rotors)
     rate = derivative(state, command, vehicle, environment)
@@ -183,46 +183,48 @@ def test_the_first_frequency_is_the_exact_beams(ratio, worst):
     """ω = (βL)² √(EI/(m_b L³)); Rayleigh's shape is never below it, and 1.5 % above for a beam without a tip"""
     beam = TIPS._replace(arm_mass=0.04, tip_mass=0.04 * ratio)
     exact = exact_root(ratio) ** 2 * math.sqrt(8.0 / (0.04 * 0.3**3))
-    found = bending_frequency(8.0, 0.3, beam)
-    assert 0.0 < found / exact - 1.0 < worst
-    assert found == pytest.approx(math.sqrt(3 * 8.0 / (0.3**3 * 0.04 * (ratio + 33 / 140))), rel=1e-14)
+    actual = bending_frequency(8.0, 0.3, beam)
+    assert 0.0 < actual / exact - 1.0 < worst
+    assert actual == pytest.approx(math.sqrt(3 * 8.0 / (0.3**3 * 0.04 * (ratio + 33 / 140))), rel=1e-14)
 
 
 def test_the_beams_masses_are_the_integrals_of_its_shape():
     """∫φ² dm, ∫φ dm, ∫φ x dm by Gauss"""
-    rotor = craft().rotors[1]
-    r, _, e, _, length = axes_of(rotor)
+    rotor = flexible_vehicle().rotors[1]
+    r, _, e, _, length = rotor_axes(rotor)
     weights = np.append(0.5 * WEIGHTS * TIPS.arm_mass, TIPS.tip_mass)
     assert modal_mass(TIPS) == pytest.approx(weights @ SHAPE**2, rel=1e-14)
-    assert pulling_mass(TIPS) == pytest.approx(weights @ SHAPE, rel=1e-14)
+    assert coupling_mass(TIPS) == pytest.approx(weights @ SHAPE, rel=1e-14)
     moment = sum(m * phi * (r + e * (xi - 1) * length) for m, phi, xi in zip(weights, SHAPE, XI, strict=True))
-    assert np.array(pulling_moment(arm_of(rotor, TIPS), TIPS)) == pytest.approx(moment, rel=1e-13, abs=1e-17)
+    assert np.array(coupling_moment(rotor_arm(rotor, TIPS), TIPS)) == pytest.approx(moment, rel=1e-13, abs=1e-17)
 
 
 def test_a_bent_beam_leans_by_the_slope_of_its_shape():
     """φ'(1) = 3/2 by differences; up at the tip tilts the thrust inward, a twist tilts it sideways"""
     slope = (1.0 - (3.0 * (1 - 1e-6) ** 2 - (1 - 1e-6) ** 3) / 2.0) / 1e-6
-    rotor = tilted(0.7, 0.0)._replace(axis_B=Vec3(0.0, 0.0, 1.0))
-    arm = arm_of(rotor, TIPS)
-    up = bent_rotor(ArmState(0.01, 0.0, 0.0, 0.0, 0.0, 0.0), arm, rotor)
+    rotor = tilted_rotor(0.7, 0.0)._replace(axis_B=Vec3(0.0, 0.0, 1.0))
+    arm = rotor_arm(rotor, TIPS)
+    up = displaced_rotor(ArmState(0.01, 0.0, 0.0, 0.0, 0.0, 0.0), arm, rotor)
     inward = -np.array([math.cos(0.7), math.sin(0.7), 0.0])
     assert np.array(up.axis_B) - [0, 0, 1] == pytest.approx(inward * 0.01 / 0.25 * slope, rel=1e-5, abs=1e-12)
-    twisted = bent_rotor(ArmState(0.0, 0.0, 0.02, 0.0, 0.0, 0.0), arm, rotor)
+    twisted = displaced_rotor(ArmState(0.0, 0.0, 0.02, 0.0, 0.0, 0.0), arm, rotor)
     exact = rotation(samara.core.algebra.quat_from_axis_angle(Vec3(*-inward), 0.02)).apply([0, 0, 1])
     assert np.array(twisted.axis_B) == pytest.approx(exact, abs=3e-4)
     assert np.array(up.r_B) - np.array(rotor.r_B) == pytest.approx([0.0, 0.0, 0.01], abs=1e-15)
-    assert np.array(tip_lean(ArmState(0.0, 0.01, 0.0, 0.0, 0.0, 0.0), arm)) == pytest.approx([0, 0, 0.06], abs=1e-12)
+    assert np.array(tip_rotation(ArmState(0.0, 0.01, 0.0, 0.0, 0.0, 0.0), arm)) == pytest.approx(
+        [0, 0, 0.06], abs=1e-12
+    )
 
 
-# What is conserved ---------------------------------------------------------------------------------------------------
+# Conservation laws ---------------------------------------------------------------------------------------------------
 
 
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=25, deadline=None)
-def test_momentum_and_energy_do_not_change_by_themselves(seed):
+def test_momentum_and_energy_are_conserved(seed):
     """Body and arms together, as masses in the world, bent by centimetres and tumbling: Ṗ = L̇ = Ė = 0"""
-    vehicle = craft()
-    rates = rates_of(vehicle, bent_state(vehicle, seed))
+    vehicle = flexible_vehicle()
+    rates = mechanics_rates(vehicle, bent_state(vehicle, seed))
     assert rates == pytest.approx(np.zeros(7), abs=2e-11)
 
 
@@ -230,7 +232,7 @@ def test_momentum_and_energy_do_not_change_by_themselves(seed):
 @settings(max_examples=10, deadline=None)
 def test_weight_pulls_on_every_mass(seed):
     """Ṗ = m g, L̇ about the origin = Σ mᵢ xᵢ × g, Ė = Σ mᵢ vᵢ·g: the weight acts at the centre of mass, wherever the arms are"""
-    vehicle = craft(gravity=True)
+    vehicle = flexible_vehicle(gravity=True)
     state = bent_state(vehicle, seed)
     g = np.array([0.0, 0.0, -vehicle["gravity"].acceleration])
     R = turn(state.q_WB)
@@ -238,31 +240,31 @@ def test_weight_pulls_on_every_mass(seed):
     centre = np.array(state.p_W) + shift / vehicle.mass
     speed = mechanics(vehicle, state)[:3] / vehicle.mass
     expected = vehicle.mass * np.concatenate([g, np.cross(centre, g), [speed @ g]])
-    assert rates_of(vehicle, state) == pytest.approx(expected, abs=1e-10)
+    assert mechanics_rates(vehicle, state) == pytest.approx(expected, abs=1e-10)
 
 
 @given(seed=st.integers(0, 10_000), ratio=st.floats(0.001, 0.3))
 @settings(max_examples=10, deadline=None)
 def test_damping_takes_energy_and_no_momentum(seed, ratio):
     """Ė = −Σ c η̇² with c = 2ζ√(kμ), of each mode; Ṗ = L̇ = 0"""
-    vehicle = craft(TIPS._replace(damping_ratio=ratio))
+    vehicle = flexible_vehicle(TIPS._replace(damping_ratio=ratio))
     state = bent_state(vehicle, seed)
-    lost = 0.0
-    for rotor, own in zip(vehicle.rotors, state.effects[-1], strict=True):
-        length, mass = axes_of(rotor)[-1], 0.06 + 33 / 140 * 0.03
-        lost += 2 * ratio * math.sqrt(3 * 8.0 / length**3 * mass) * own.axial_rate**2
-        lost += 2 * ratio * math.sqrt(3 * 11.0 / length**3 * mass) * own.plane_rate**2
-        lost += 2 * ratio * math.sqrt(4.0 / length * 2e-5) * own.twist_rate**2
-    assert rates_of(vehicle, state) == pytest.approx([0.0] * 6 + [-lost], abs=2e-11)
+    dissipated = 0.0
+    for rotor, arm_state in zip(vehicle.rotors, state.effects[-1], strict=True):
+        length, mass = rotor_axes(rotor)[-1], 0.06 + 33 / 140 * 0.03
+        dissipated += 2 * ratio * math.sqrt(3 * 8.0 / length**3 * mass) * arm_state.axial_rate**2
+        dissipated += 2 * ratio * math.sqrt(3 * 11.0 / length**3 * mass) * arm_state.plane_rate**2
+        dissipated += 2 * ratio * math.sqrt(4.0 / length * 2e-5) * arm_state.twist_rate**2
+    assert mechanics_rates(vehicle, state) == pytest.approx([0.0] * 6 + [-dissipated], abs=2e-11)
 
 
 def test_a_flight_keeps_momentum_and_energy():
     """A fifth of a second of tumbling, arms ringing at 20 to 150 Hz: momentum to 1e-10; RK4 damps energy by its fifth power"""
-    vehicle = craft()
+    vehicle = flexible_vehicle()
     start = bent_state(vehicle, 3, size=0.005)
     lost = []
     for dt in (1e-4, 5e-5):
-        end = state_of(vehicle, fly(vehicle, start, (0.0,) * 3, 0.2, dt=dt)[-1])
+        end = record_state(vehicle, fly(vehicle, start, (0.0,) * 3, 0.2, dt=dt)[-1])
         before, after = mechanics(vehicle, start), mechanics(vehicle, end)
         lost.append(1.0 - after[6] / before[6])
     assert np.abs(after[:6] - before[:6]).max() < 1e-10 * np.abs(before[:6]).max()
@@ -271,20 +273,20 @@ def test_a_flight_keeps_momentum_and_energy():
 
 
 def test_damped_arms_never_gain_energy():
-    vehicle = craft(TIPS._replace(damping_ratio=0.03))
+    vehicle = flexible_vehicle(TIPS._replace(damping_ratio=0.03))
     records = fly(vehicle, bent_state(vehicle, 4, size=0.005), (0.0,) * 3, 0.2, dt=1e-4, every=20)
-    energy = np.array([mechanics(vehicle, state_of(vehicle, record))[6] for record in records])
+    energy = np.array([mechanics(vehicle, record_state(vehicle, record))[6] for record in records])
     assert (np.diff(energy) < 0.0).all()
 
 
-# A simulation that knows no modes --------------------------------------------------------------------------------------
+# A simulation without modes -------------------------------------------------------------------------------------------
 
 
 def separate_bodies(vehicle, start, push_W, seconds):
-    """The rest of the body, and every tip as a mass of its own on a rail: Newton for each, springs and the rails' pushes
-    between them, all in the world. The rail's push is what keeps each tip at its distance along e."""
+    """Integrate the body without arms, and every tip as a mass on a rail: Newton's law for each, springs and rail forces
+    between them, all in the world. The rail force keeps each tip at its distance along e."""
     arms, g = vehicle["arms"], np.array([0.0, 0.0, -9.80665])
-    rotors = [axes_of(rotor) for rotor in vehicle.rotors]
+    rotors = [rotor_axes(rotor) for rotor in vehicle.rotors]
     n, m = len(rotors), arms.tip_mass
     J = np.array(vehicle.inertia_B).reshape(3, 3)
     mass, moment = vehicle.mass - n * m, -sum(m * r for r, *_ in rotors)
@@ -318,12 +320,12 @@ def separate_bodies(vehicle, start, push_W, seconds):
         rhs[3:6] = -np.cross(w, inertia @ w) + np.cross(-R @ centre, push_W)
         rhs[3:6] -= sum(np.cross(x[i] - c, forces[i]) for i in range(n))
         for i in range(n):
-            at, rail = slice(6 + 3 * i, 9 + 3 * i), 6 + 3 * n + i
+            tip, rail = slice(6 + 3 * i, 9 + 3 * i), 6 + 3 * n + i
             d, arm = rails[i], x[i] - c
-            A[at, at], rhs[at] = m * np.eye(3), m * g + forces[i]
-            A[at, rail], A[:3, rail], A[3:6, rail] = -d, d, np.cross(arm, d)
+            A[tip, tip], rhs[tip] = m * np.eye(3), m * g + forces[i]
+            A[tip, rail], A[:3, rail], A[3:6, rail] = -d, d, np.cross(arm, d)
             # d²/dt² of e·(x − c) = const: e·(ẍ − c̈ − ω̇ × arm) = e·(ω × (ω × arm) + 2 ω × (ẋ − v − ω × arm))
-            A[rail, at], A[rail, :3], A[rail, 3:6] = d, -d, -np.cross(arm, d)
+            A[rail, tip], A[rail, :3], A[rail, 3:6] = d, -d, -np.cross(arm, d)
             slip = u[i] - v - np.cross(w, arm)
             rhs[rail] = d @ (np.cross(w, np.cross(w, arm)) + 2 * np.cross(w, slip))
         solved = np.linalg.solve(A, rhs)
@@ -339,10 +341,10 @@ def separate_bodies(vehicle, start, push_W, seconds):
     R, omega = turn(start.q_WB), np.array(start.omega_B)
     p, v = np.array(start.p_W), np.array(start.v_W)
     tips, speeds = [], []
-    for (r, a, _, b, _), own in zip(rotors, start.effects[vehicle.index("arms")], strict=True):
-        at = r + a * own.axial + b * own.plane
-        tips.append(p + R @ at)
-        speeds.append(v + R @ (np.cross(omega, at) + a * own.axial_rate + b * own.plane_rate))
+    for (r, a, _, b, _), arm_state in zip(rotors, start.effects[vehicle.index("arms")], strict=True):
+        tip = r + a * arm_state.axial + b * arm_state.plane
+        tips.append(p + R @ tip)
+        speeds.append(v + R @ (np.cross(omega, tip) + a * arm_state.axial_rate + b * arm_state.plane_rate))
     y0 = np.concatenate([p + R @ centre, v + R @ np.cross(omega, centre), start.q_WB, omega, *tips, *speeds])
     end = solve_ivp(rate, (0.0, seconds), y0, method="DOP853", rtol=1e-11, atol=1e-12).y[:, -1]
     R = turn(end[6:10] / np.linalg.norm(end[6:10]))
@@ -350,34 +352,34 @@ def separate_bodies(vehicle, start, push_W, seconds):
 
 
 def test_masses_on_springs_in_the_world_fly_the_same_way():
-    """Without beam mass and twist each arm is one mass on a rail: Newton's law for every mass, and the rail's push"""
+    """Without beam mass and twist each arm is one mass on a rail: Newton's law for every mass, and the rail's force"""
     push = Vec3(2.0, -3.0, 20.0)
     arms = LIGHT._replace(damping_ratio=0.02, tip_inertia=1e-12, twist_stiffness=1e-6)
-    vehicle = craft(arms, gravity=True).with_effect(Effect("push", wrench=lambda *_: Wrench(f_W=push)))
+    vehicle = flexible_vehicle(arms, gravity=True).with_effect(Effect("push", wrench=lambda *_: Wrench(f_W=push)))
     start = bent_state(vehicle, 11, size=0.01)
-    still = tuple(own._replace(twist=0.0, twist_rate=0.0) for own in start.effects[vehicle.index("arms")])
+    still = tuple(arm_state._replace(twist=0.0, twist_rate=0.0) for arm_state in start.effects[vehicle.index("arms")])
     at = vehicle.index("arms")
     start = start._replace(effects=(*start.effects[:at], still, *start.effects[at + 1 :]))
     p, q, omega, tips = separate_bodies(vehicle, start, np.array(push), 0.1)
-    end = state_of(vehicle, fly(vehicle, start, (0.0,) * 3, 0.1, dt=2e-5, every=5000)[-1])
+    end = record_state(vehicle, fly(vehicle, start, (0.0,) * 3, 0.1, dt=2e-5, every=5000)[-1])
     assert np.array(end.p_W) == pytest.approx(p, abs=1e-9)
     assert np.array(end.q_WB) * np.sign(end.q_WB[0] * q[0]) == pytest.approx(q, abs=1e-9)
     assert np.array(end.omega_B) == pytest.approx(omega, abs=1e-7)
-    for rotor, own, tip in zip(vehicle.rotors, end.effects[at], tips, strict=True):
-        r, a, _, b, _ = axes_of(rotor)
-        assert p + turn(q) @ (r + a * own.axial + b * own.plane) == pytest.approx(tip, abs=1e-9)
+    for rotor, arm_state, tip in zip(vehicle.rotors, end.effects[at], tips, strict=True):
+        r, a, _, b, _ = rotor_axes(rotor)
+        assert p + turn(q) @ (r + a * arm_state.axial + b * arm_state.plane) == pytest.approx(tip, abs=1e-9)
 
 
 # Limits and closed forms ---------------------------------------------------------------------------------------------
 
 
-def cross_craft(arms, **options):
-    """Four equal arms, upright rotors, no torque about the centre while all turn alike."""
+def cross_vehicle(arms, **options):
+    """Four equal arms with upright rotors: no torque about the centre at equal speeds."""
     rotors = tuple(
-        tilted(math.pi / 4 + math.pi / 2 * i, 0.0, (-1.0) ** i, 0.0)._replace(axis_B=Vec3(0.0, 0.0, 1.0))
+        tilted_rotor(math.pi / 4 + math.pi / 2 * i, 0.0, (-1.0) ** i, 0.0)._replace(axis_B=Vec3(0.0, 0.0, 1.0))
         for i in range(4)
     )
-    return craft(arms, **{"rotors": rotors, "inertia": (0.03, 0.03, 0.055), **options})
+    return flexible_vehicle(arms, **{"rotors": rotors, "inertia": (0.03, 0.03, 0.055), **options})
 
 
 def eigenvalues(vehicle, state, command=None, environment=CALM):
@@ -393,29 +395,29 @@ def eigenvalues(vehicle, state, command=None, environment=CALM):
 def test_arms_that_flap_together_shake_a_free_body_faster(arm_mass):
     """ω² = k/(μ − 4p²/M): of a light beam k/(m(1 − 4m/M)); in the plane against the yaw, ω² = k/(μ − 4(s·e)²/J)"""
     arms = TIPS._replace(arm_mass=arm_mass)
-    vehicle = cross_craft(arms)
-    found = np.sort(np.abs(eigenvalues(vehicle, at_rest(vehicle)).imag))
+    vehicle = cross_vehicle(arms)
+    actual = np.sort(np.abs(eigenvalues(vehicle, state_at_rest(vehicle)).imag))
     mu, pull, moment = 0.06 + 33 / 140 * arm_mass, 0.06 + 3 / 8 * arm_mass, 0.25 * (0.06 + 11 / 40 * arm_mass)
     flapping = math.sqrt(3 * 8.0 / 0.25**3 / (mu - 4 * pull**2 / 1.5))
     turning = math.sqrt(3 * 11.0 / 0.25**3 / (mu - 4 * moment**2 / 0.055))
     if arm_mass == 0.0:
         assert flapping == pytest.approx(math.sqrt(3 * 8.0 / 0.25**3 / (0.06 * (1 - 4 * 0.06 / 1.5))), rel=1e-14)
     for exact in (flapping, turning):
-        assert np.abs(found / exact - 1.0).min() < 1e-9
+        assert np.abs(actual / exact - 1.0).min() < 1e-9
 
 
 def test_the_modes_a_step_is_judged_by_are_those_of_the_motion():
-    """Roots of M s² + C s + K = 0, odd places and damping included: the eigenvalues of the equation of motion"""
-    vehicle = craft(TIPS._replace(damping_ratio=0.05))
+    """Roots of M s² + C s + K = 0 for an irregular layout with damping: the eigenvalues of the equation of motion"""
+    vehicle = flexible_vehicle(TIPS._replace(damping_ratio=0.05))
     mass, damping, spring = free_modes(vehicle)
     linear = np.zeros((30, 30))
     linear[:15, 15:], linear[15:] = np.eye(15), -np.linalg.solve(mass, np.hstack([spring, damping]))
-    expected, found = (
-        np.sort_complex(each[each.imag > 1.0])
-        for each in (np.linalg.eigvals(linear), eigenvalues(vehicle, at_rest(vehicle)))
+    expected, actual = (
+        np.sort_complex(roots[roots.imag > 1.0])
+        for roots in (np.linalg.eigvals(linear), eigenvalues(vehicle, state_at_rest(vehicle)))
     )
-    assert found == pytest.approx(expected, rel=1e-9)
-    assert len(found) == 9
+    assert actual == pytest.approx(expected, rel=1e-9)
+    assert len(actual) == 9
 
 
 def test_in_hover_every_arm_bends_as_the_beam_formulas_say():
@@ -424,46 +426,46 @@ def test_in_hover_every_arm_bends_as_the_beam_formulas_say():
     The last is the rotor's torque leaning inward with its axis; it bends the arm up again by a second-order 1e-5.
     """
     arms = TIPS._replace(damping_ratio=0.3)
-    vehicle = cross_craft(arms, gravity=True)
+    vehicle = cross_vehicle(arms, gravity=True)
     g, L = vehicle["gravity"].acceleration, 0.25
     speed = math.sqrt(1.5 * g / 4 / 1e-5)
-    start = at_rest(vehicle)._replace(rotor_speed=(speed,) * 4)
-    end = state_of(vehicle, fly(vehicle, start, (speed,) * 4, 0.6, dt=2e-4, every=3000)[-1])
+    start = state_at_rest(vehicle)._replace(rotor_speed=(speed,) * 4)
+    end = record_state(vehicle, fly(vehicle, start, (speed,) * 4, 0.6, dt=2e-4, every=3000)[-1])
     thrust, torque = 1.5 * g / 4, 2e-7 * speed**2
     up = (thrust - 0.06 * g) * L**3 / (3 * 8.0) - 0.03 * g * L**3 / (8 * 8.0)
-    for rotor, own in zip(vehicle.rotors, end.effects[vehicle.index("arms")], strict=True):
-        twist = rotor.spin * torque * 1.5 * own.axial / L * L / 4.0
-        assert own.axial == pytest.approx(up, rel=2e-5)
-        assert own.twist == pytest.approx(twist, rel=1e-9)
+    for rotor, arm_state in zip(vehicle.rotors, end.effects[vehicle.index("arms")], strict=True):
+        twist = rotor.spin * torque * 1.5 * arm_state.axial / L * L / 4.0
+        assert arm_state.axial == pytest.approx(up, rel=2e-5)
+        assert arm_state.twist == pytest.approx(twist, rel=1e-9)
         plane = -rotor.spin * torque * L**2 / (2 * 11.0) - thrust * twist * L**3 / (3 * 11.0)
-        assert own.plane == pytest.approx(plane, rel=1e-6)
-        assert np.abs(own[3:]).max() < 1e-8
+        assert arm_state.plane == pytest.approx(plane, rel=1e-6)
+        assert np.abs(arm_state[3:]).max() < 1e-8
     assert np.array(end.omega_B) == pytest.approx(np.zeros(3), abs=1e-10)
 
 
 def test_stiff_arms_are_a_rigid_body():
-    """Where the body is and how it is turned differ from the rigid body's by what is inverse to the stiffness"""
+    """Position and attitude differ from the rigid body's in inverse proportion to the stiffness"""
     speeds = (500.0, 620.0, 560.0, 600.0)
-    rigid = cross_craft(TIPS, gravity=True).without_effect("arms")
-    start = at_rest(rigid)._replace(omega_B=Vec3(2.0, -1.0, 3.0), rotor_speed=speeds)
+    rigid = cross_vehicle(TIPS, gravity=True).without_effect("arms")
+    start = state_at_rest(rigid)._replace(omega_B=Vec3(2.0, -1.0, 3.0), rotor_speed=speeds)
     reference = fly(rigid, start, speeds, 0.1, dt=1e-4)[-1]
-    apart = []
+    differences = []
     for factor in (100.0, 400.0):
         names = ("axial_stiffness", "plane_stiffness", "twist_stiffness")
         arms = TIPS._replace(damping_ratio=0.05, **{name: getattr(TIPS, name) * factor for name in names})
-        vehicle = cross_craft(arms, gravity=True)
-        own = start._replace(effects=at_rest(vehicle).effects)
-        end = fly(vehicle, own, speeds, 0.1, dt=2e-5 * math.sqrt(400.0 / factor), every=1)[-1]
-        apart.append(np.abs(end[:10] - reference[:10])[[0, 1, 2, 6, 7, 8, 9]].max())
-    assert apart[0] < 1e-4
-    assert apart[0] / apart[1] == pytest.approx(4.0, rel=0.1)
+        vehicle = cross_vehicle(arms, gravity=True)
+        flexible_start = start._replace(effects=state_at_rest(vehicle).effects)
+        end = fly(vehicle, flexible_start, speeds, 0.1, dt=2e-5 * math.sqrt(400.0 / factor), every=1)[-1]
+        differences.append(np.abs(end[:10] - reference[:10])[[0, 1, 2, 6, 7, 8, 9]].max())
+    assert differences[0] < 1e-4
+    assert differences[0] / differences[1] == pytest.approx(4.0, rel=0.1)
 
 
 def test_a_spinning_rotor_resists_the_lean_of_its_hub():
-    """L̇ = 0 with the rotors' own spin along the leaning axes; what is left is of second order in the lean"""
-    rotors = tuple(rotor._replace(inertia=6e-5) for rotor in craft().rotors)
-    vehicle = craft(rotors=rotors).without_effect("rotors")
-    left = []
+    """L̇ = 0 with the spin of the rotors along the tilted axes; the residual is of second order in the tilt"""
+    rotors = tuple(rotor._replace(inertia=6e-5) for rotor in flexible_vehicle().rotors)
+    vehicle = flexible_vehicle(rotors=rotors).without_effect("rotors")
+    residuals = []
     for size in (1e-3, 1e-4):
         state = bent_state(vehicle, 5, speed=700.0)
         at = vehicle.index("arms")
@@ -473,13 +475,13 @@ def test_a_spinning_rotor_resists_the_lean_of_its_hub():
         leaves = [x + 1e-30j * dx for x, dx in zip(flatten(state), flatten(rate), strict=True)]
         moved = unflatten(state, iter(leaves))
         spin = 0.0
-        for rotor, own in zip(vehicle.rotors, moved.effects[at], strict=True):
-            axis = bent_rotor(own, arm_of(rotor, TIPS), rotor).axis_B
+        for rotor, arm_state in zip(vehicle.rotors, moved.effects[at], strict=True):
+            axis = displaced_rotor(arm_state, rotor_arm(rotor, TIPS), rotor).axis_B
             spin = spin + turn(moved.q_WB) @ np.array(axis) * (rotor.spin * 6e-5 * 700.0)
         total = (mechanics(vehicle, moved)[3:6] + spin).imag / 1e-30
-        left.append(np.abs(total).max())
-    assert left[0] < 1e-5
-    assert left[0] / left[1] == pytest.approx(100.0, rel=0.05)
+        residuals.append(np.abs(total).max())
+    assert residuals[0] < 1e-5
+    assert residuals[0] / residuals[1] == pytest.approx(100.0, rel=0.05)
 
 
 # One source -----------------------------------------------------------------------------------------------------------
@@ -488,12 +490,12 @@ def test_a_spinning_rotor_resists_the_lean_of_its_hub():
 @pytest.mark.long
 def test_every_backend_bends_the_arms_alike():
     """The whole equation of motion of a body with one arm: floats, NumPy, JAX, and two steps of compiled code"""
-    vehicle, command = craft(TIPS._replace(damping_ratio=0.02), count=1, gravity=True), (700.0,)
+    vehicle, command = flexible_vehicle(TIPS._replace(damping_ratio=0.02), count=1, gravity=True), (700.0,)
     state = bent_state(vehicle, 8, speed=650.0)
     expected = np.array(flatten(derivative(state, command, vehicle)))
     batch = unflatten(state, iter([np.full(3, x) for x in flatten(state)]))
-    found = [np.broadcast_to(x, 3)[1] for x in flatten(derivative(batch, command, vehicle))]
-    assert np.array(found) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    actual = [np.broadcast_to(x, 3)[1] for x in flatten(derivative(batch, command, vehicle))]
+    assert np.array(actual) == pytest.approx(expected, rel=1e-12, abs=1e-12)
     by_jax = jax.jit(lambda s: derivative(s, command, vehicle))(state)
     assert np.array(flatten(by_jax)) == pytest.approx(expected, rel=1e-10, abs=1e-10)
     stepped = samara.step(samara.step(state, command, vehicle, 1e-4), command, vehicle, 1e-4)
@@ -502,26 +504,29 @@ def test_every_backend_bends_the_arms_alike():
 
 
 def test_the_other_effects_are_computed_once():
-    """Compiled, feet cost a body with arms little more than one without: turning their force into body axes, not all again"""
+    """In compiled code, feet add little more to a body with arms than without: the rotation of their force into body axes"""
 
     def instructions(vehicle):
-        x = casadi.SX.sym("x", len(flatten(at_rest(vehicle))))
-        state = unflatten(at_rest(vehicle), iter(casadi.vertsplit(x)))
+        x = casadi.SX.sym("x", len(flatten(state_at_rest(vehicle))))
+        state = unflatten(state_at_rest(vehicle), iter(casadi.vertsplit(x)))
         rate = derivative(state, (0.5,), vehicle)
         return casadi.Function("f", [x], [casadi.cse(casadi.vertcat(*flatten(rate)))]).n_instructions()
 
     feet = {"contact": ContactShape([Vec3(0.1, 0.1, -0.1), Vec3(-0.1, 0.0, -0.1)])}
-    on = [craft(count=1, gravity=True, **options) for options in ({}, feet)]
-    bare, standing = (instructions(own) - instructions(own.without_effect("arms")) for own in on)
-    feet_alone = instructions(on[1].without_effect("arms")) - instructions(on[0].without_effect("arms"))
+    vehicles = [flexible_vehicle(count=1, gravity=True, **options) for options in ({}, feet)]
+    bare, standing = (
+        instructions(vehicle_with_arms) - instructions(vehicle_with_arms.without_effect("arms"))
+        for vehicle_with_arms in vehicles
+    )
+    feet_alone = instructions(vehicles[1].without_effect("arms")) - instructions(vehicles[0].without_effect("arms"))
     assert standing - bare < 0.25 * feet_alone
 
 
 def test_the_arms_are_quiet_where_nothing_bends_them():
-    """A rigid fall: straight arms at rest push with nothing"""
-    vehicle = cross_craft(TIPS, gravity=True)
-    own = wrench_breakdown(at_rest(vehicle), (0.0,) * 4, vehicle)["arms"]
-    assert own == Wrench(ZERO, ZERO, ZERO)
+    """A rigid fall: straight arms at rest exert no wrench"""
+    vehicle = cross_vehicle(TIPS, gravity=True)
+    wrench = wrench_breakdown(state_at_rest(vehicle), (0.0,) * 4, vehicle)["arms"]
+    assert wrench == Wrench(ZERO, ZERO, ZERO)
 
 
 # In a vehicle file ------------------------------------------------------------------------------------------------------
@@ -540,7 +545,7 @@ unbalance = { value = [2e-6, 0, 0, 0], unit = "kg m", source = "a nick in the fi
 
 
 def test_a_file_names_arms_by_what_was_measured(tmp_path):
-    """45 Hz with the root held is EI; what is left out is that of a tube; what is written is read back the same"""
+    """45 Hz with a fixed root gives EI; missing values are those of a tube; a written file reads back the same"""
     text = vehicle_toml(IRIS)
     read = parse_vehicle(text + TABLES, "shaky.toml")
     L = math.hypot(0.1515, 0.245)
@@ -562,7 +567,7 @@ def test_a_file_names_arms_by_what_was_measured(tmp_path):
             "arms.tip_mass + arm_mass = 0.53 kg on 4 arms: expected less than the vehicle's",
         ),
         (("value = 0.06", "value = 0.3"), "expected arms with less inertia than the vehicle"),
-        (("value = 45", "value = 150"), "expected arms that the default step 0.001 s can follow, these need dt <= "),
+        (("value = 45", "value = 150"), "expected arms that are stable at the default step 0.001 s, these need dt <= "),
         (("value = 45", "value = -1"), "arms.frequency = -1 Hz: expected a positive number"),
         (("[2e-6, 0, 0, 0]", "[2e-6, 0]"), "imbalance.unbalance has 2 numbers: expected 4, one for each rotor"),
         (("tip_inertia", "tip_inertness"), "arms.tip_inertness = "),
@@ -582,21 +587,21 @@ def test_no_arm_without_a_rotor_beside_the_centre():
             switch_on(body, "arms")
     middle = IRIS.replace(rotors=(IRIS.rotors[0]._replace(r_B=Vec3(0.0, 0.0, 0.1)), *IRIS.rotors[1:]))
     with pytest.raises(
-        samara.VehicleError, match=re.escape("rotors[0].r_B = (0.0, 0.0, 0.1) m: expected a hub beside")
+        samara.VehicleError, match=re.escape("rotors[0].r_B = (0.0, 0.0, 0.1) m: expected a hub on an arm")
     ):
         switch_on(middle, "arms")
 
 
 def test_the_step_that_is_asked_for_is_the_one_that_holds():
-    """RK4 a little below it never gains energy, a little above it does, within 60 steps"""
-    vehicle = craft(TIPS._replace(damping_ratio=0.001), count=1)
+    """RK4 slightly below that step never gains energy; slightly above it does, within 60 steps"""
+    vehicle = flexible_vehicle(TIPS._replace(damping_ratio=0.001), count=1)
     step = largest_arm_step(vehicle)
-    start = at_rest(vehicle)
+    start = state_at_rest(vehicle)
     kicked = start.effects[-1][0]._replace(twist_rate=0.01, plane_rate=0.01, axial_rate=0.01)
     start = start._replace(effects=(*start.effects[:-1], (kicked,)))
     energy = []
     for factor in (0.97, 1.03):
-        end = state_of(vehicle, fly(vehicle, start, (0.0,), 60 * factor * step, dt=factor * step, every=60)[-1])
+        end = record_state(vehicle, fly(vehicle, start, (0.0,), 60 * factor * step, dt=factor * step, every=60)[-1])
         energy.append(mechanics(vehicle, end)[6] / mechanics(vehicle, start)[6])
     assert energy[0] < 1.0 < energy[1]
 
@@ -610,4 +615,4 @@ def test_a_shipped_vehicle_hovers_with_settled_arms(name):
     left = {"iris_documented": 1e-3, "hexarotor_tilted": 2e-6}.get(name, 1e-8)
     assert np.abs([*rate.v_W, *rate.omega_B]).max() < left
     assert np.abs(flatten(rate.effects[vehicle.index("arms")])).max() < left
-    assert all(own.axial > 0.0 for own in state.effects[vehicle.index("arms")])
+    assert all(arm_state.axial > 0.0 for arm_state in state.effects[vehicle.index("arms")])

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from support.worlds import make_body
+from support.traced_flights import make_body
 
 from samara.core.algebra import Vec3
 from samara.core.integrate import rk45
 from samara.physics.air.atmosphere import air_density, air_pressure, air_temperature
-from samara.physics.motion.gravity import EARTH_RADIUS, gravity_at, weight
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.motion.gravity import EARTH_RADIUS, gravity_acceleration, weight
+from samara.physics.multirotor import derivative, state_at_rest
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 
 G = 9.80665
@@ -85,13 +85,13 @@ def test_weight_points_down():
 @pytest.mark.parametrize(("altitude", "published"), [(0, 9.8066), (1000, 9.8036), (10000, 9.7759), (20000, 9.7452)])
 def test_gravity_falls_off_as_the_standard_atmosphere_tabulates_it(altitude, published):
     """U.S. Standard Atmosphere 1976, by geometric altitude, as printed."""
-    assert gravity_at(float(altitude), G) == pytest.approx(published, abs=6e-5)
+    assert gravity_acceleration(float(altitude), G) == pytest.approx(published, abs=6e-5)
 
 
 @pytest.mark.parametrize("height", [500.0, 8000.0, 50000.0])
 def test_lifting_against_gravity_defines_the_geopotential_altitude(height):
     """∫₀ʰ g(z) dz = g₀ H with H = R h / (R + h), the altitude the atmosphere's tables are given for."""
-    work, _ = quad(gravity_at, 0.0, height, args=(G,), epsabs=0.0, epsrel=1e-13)
+    work, _ = quad(gravity_acceleration, 0.0, height, args=(G,), epsabs=0.0, epsrel=1e-13)
     assert work == pytest.approx(G * EARTH_RADIUS * height / (EARTH_RADIUS + height), rel=1e-13)
 
 
@@ -100,7 +100,7 @@ def test_escaping_from_the_earth_takes_all_the_energy_there_is():
     vehicle = make_body(effects={"gravity": {"model": "spherical", "acceleration": G}})
     speed = math.sqrt(2.0 * G * EARTH_RADIUS)
     assert speed == pytest.approx(11166.0, abs=1.0)  # m/s, from this radius
-    state = at_rest(vehicle)._replace(v_W=Vec3(0.0, 0.0, speed))
+    state = state_at_rest(vehicle)._replace(v_W=Vec3(0.0, 0.0, speed))
     for hour in (1, 2):
         state = rk45(lambda s: derivative(s, NO_COMMAND, vehicle), state, 3600.0, rtol=1e-12, atol=1e-9)
         distance = EARTH_RADIUS + state.p_W.z
@@ -113,7 +113,7 @@ def test_escaping_from_the_earth_takes_all_the_energy_there_is():
 def test_thrown_slower_it_turns_round_where_energy_says():
     """½ v² = g R h / (R + h): a throw at 1 km/s turns round at h = v²R / (2gR − v²), higher than in uniform gravity."""
     vehicle = make_body(effects={"gravity": {"model": "spherical", "acceleration": G}})
-    state = at_rest(vehicle)._replace(v_W=Vec3(0.0, 0.0, 1000.0))
+    state = state_at_rest(vehicle)._replace(v_W=Vec3(0.0, 0.0, 1000.0))
     top = 1e6 * EARTH_RADIUS / (2.0 * G * EARTH_RADIUS - 1e6)
     assert top > 1e6 / (2.0 * G)
     while state.v_W.z > 0.0:
@@ -121,4 +121,4 @@ def test_thrown_slower_it_turns_round_where_energy_says():
         energy = 0.5 * state.v_W.z**2 - G * EARTH_RADIUS**2 / (EARTH_RADIUS + state.p_W.z)
         assert energy == pytest.approx(0.5e6 - G * EARTH_RADIUS, rel=1e-13)
     # the last step has just passed the top, by the v²/2g it has fallen since
-    assert state.p_W.z + state.v_W.z**2 / (2.0 * gravity_at(top, G)) == pytest.approx(top, rel=1e-10)
+    assert state.p_W.z + state.v_W.z**2 / (2.0 * gravity_acceleration(top, G)) == pytest.approx(top, rel=1e-10)

@@ -10,7 +10,7 @@ import sympy
 from scipy.integrate import quad
 from scipy.spatial.transform import Rotation
 from scipy.special import ellipj
-from support.worlds import rotation
+from support.traced_flights import rotation
 
 from samara.core.algebra import (
     IDENTITY,
@@ -51,8 +51,8 @@ INERTIA_002 = diagonal(Vec3(0.0081, 0.0081, 0.0142))
 WEIGHT_W = Vec3(0.0, 0.0, -MASS * GRAVITY)
 
 
-def distance(found: Any, expected: Any) -> float:
-    return float(np.abs(np.asarray(found, dtype=float) - np.asarray(expected, dtype=float)).max())
+def distance(actual: Any, expected: Any) -> float:
+    return float(np.abs(np.asarray(actual, dtype=float) - np.asarray(expected, dtype=float)).max())
 
 
 def matrix(inertia: np.ndarray) -> Mat3:
@@ -111,20 +111,20 @@ def test_euler_s_equation_with_a_full_inertia_tensor():
     """J ω̇ = τ − ω × Jω, solved by NumPy."""
     omega, tau, _ = random_spins()
     expected = np.linalg.solve(FULL, (tau - np.cross(omega, omega @ FULL)).T)
-    found = angular_acceleration(Vec3(*omega.T), Vec3(*tau.T), inertia_B=matrix(FULL))
-    assert distance(found, expected) <= 1e-14 * np.abs(expected).max()
+    actual = angular_acceleration(Vec3(*omega.T), Vec3(*tau.T), inertia_B=matrix(FULL))
+    assert distance(actual, expected) <= 1e-14 * np.abs(expected).max()
 
 
 def test_newton_s_second_law_in_world_axes():
     """m v̇ = R f_B + f_W, R by SciPy."""
     f_B, f_W, q = random_spins()
     q /= np.linalg.norm(q, axis=1, keepdims=True)
-    found = translational_acceleration(Quat(*q.T), Vec3(*f_B.T), Vec3(*f_W.T), mass=1.7)
-    assert distance(found, ((rotation(q.T).apply(f_B) + f_W) / 1.7).T) <= 1e-14
+    actual = translational_acceleration(Quat(*q.T), Vec3(*f_B.T), Vec3(*f_W.T), mass=1.7)
+    assert distance(actual, ((rotation(q.T).apply(f_B) + f_W) / 1.7).T) <= 1e-14
 
 
 def test_a_rigid_body_is_a_cloud_of_point_masses():
-    """Energy, angular momentum and Euler's equation, by summing over twenty masses held at fixed distances.
+    """Energy, angular momentum and Euler's equation, by summing over twenty masses at fixed distances.
 
     v = ω × r and a = α × r + ω × (ω × r) are geometry; that Σ r × m a is the torque is Newton's law for each mass.
     """
@@ -140,8 +140,8 @@ def test_a_rigid_body_is_a_cloud_of_point_masses():
     assert kinetic_energy(Vec3(*v), Vec3(*omega), mass=m.sum(), inertia_B=matrix(J)) == pytest.approx(energy, rel=1e-14)
     momentum = (m[:, None] * np.cross(r, np.cross(omega, r))).sum(axis=0)
     q_WB = quat_from_euler(0.3, -0.8, 2.0)
-    found = angular_momentum(q_WB, Vec3(*omega), inertia_B=matrix(J))
-    assert distance(found, rotation(q_WB).apply(momentum)) <= 1e-15
+    actual = angular_momentum(q_WB, Vec3(*omega), inertia_B=matrix(J))
+    assert distance(actual, rotation(q_WB).apply(momentum)) <= 1e-15
 
 
 def test_hakoniwa_angular_acceleration_of_its_own_case():
@@ -151,7 +151,7 @@ def test_hakoniwa_angular_acceleration_of_its_own_case():
 
 
 def test_turning_about_two_axes_accelerates_the_third():
-    """ω̇x = (Iyy − Izz) ωy ωz / Ixx without any torque (002): the sign that a peer had wrong for years."""
+    """ω̇x = (Iyy − Izz) ωy ωz / Ixx at zero torque (002): a sign that another library had wrong for years."""
     alpha_B = angular_acceleration(Vec3(0.0, 3.0, 5.0), ZERO, inertia_B=INERTIA_002)
     assert alpha_B.x == pytest.approx((0.0081 - 0.0142) * 3.0 * 5.0 / 0.0081, rel=4 * EPS)
     assert alpha_B.y == alpha_B.z == 0.0
@@ -176,12 +176,12 @@ def test_torque_is_the_rate_of_angular_momentum_in_the_world():
     for omega, tau, q in zip(*random_spins(20), strict=True):
         q_WB, omega_B, tau_B = Quat(*(q / np.linalg.norm(q))), Vec3(*omega), Vec3(*tau)
         velocity = (attitude_rate(q_WB, omega_B), angular_acceleration(omega_B, tau_B, inertia_B=J))
-        found = rate_along(lambda q, w: angular_momentum(q, w, inertia_B=J), (q_WB, omega_B), velocity)
-        assert distance(found, rotation(q_WB).apply(tau)) <= 4e-15
+        actual = rate_along(lambda q, w: angular_momentum(q, w, inertia_B=J), (q_WB, omega_B), velocity)
+        assert distance(actual, rotation(q_WB).apply(tau)) <= 4e-15
 
 
 def test_a_spinning_wheel_follows_the_torque():
-    """L along x, pulled about the world's z: L_W = L₀ + τ t, so the axle swings towards z, not where it is pulled."""
+    """L along x, torque about the world's z: L_W = L₀ + τ t, so the axle swings towards z and not along the pull."""
     J, tau_W = diagonal(Vec3(0.1, 0.06, 0.06)), Vec3(0.0, 0.0, 1.0)
 
     def rate(s: Spin) -> Spin:
@@ -203,9 +203,9 @@ def test_power_is_force_times_velocity_plus_torque_times_rate():
         f_B, tau_B = Vec3(*omega[::-1]), Vec3(*tau)
         a_W = translational_acceleration(q_WB, f_B, ZERO, mass=MASS)
         alpha_B = angular_acceleration(omega_B, tau_B, inertia_B=J)
-        found = rate_along(lambda v, w: kinetic_energy(v, w, mass=MASS, inertia_B=J), (v_W, omega_B), (a_W, alpha_B))
+        actual = rate_along(lambda v, w: kinetic_energy(v, w, mass=MASS, inertia_B=J), (v_W, omega_B), (a_W, alpha_B))
         power = rotation(q_WB).apply(f_B) @ np.array(v_W) + tau @ omega
-        assert found == pytest.approx(power, rel=1e-12)
+        assert actual == pytest.approx(power, rel=1e-12)
 
 
 # Proofs ------------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_the_gyroscopic_torque_does_no_work_proof():
 
 
 def test_the_gyroscopic_torque_keeps_the_length_of_the_momentum_proof():
-    """d|Jω|²/dt = 2 Jω · Jω̇ = 0 without torque: in the body only the length of L is kept."""
+    """d|Jω|²/dt = 2 Jω · Jω̇ = 0 without torque: in the body only the length of L is conserved."""
     omega, J = symbolic_body()
     alpha = angular_acceleration(omega, ZERO, inertia_B=J)
     assert sympy.cancel(sympy.together(dot(J @ omega, J @ alpha))) == 0
@@ -242,7 +242,7 @@ def test_a_quaternion_turns_without_growing_proof():
 
 
 def test_torque_free_tumbling_keeps_energy_and_angular_momentum_for_100_seconds():
-    """No torque: ½ω·Jω and the world vector R Jω are constant, to 1e-9 and better, whatever the tumbling; by NumPy."""
+    """No torque: ½ω·Jω and the world vector R Jω are constant, to 1e-9 and better, for every tumbling motion; by NumPy."""
     start = Spin(quat_from_euler(0.4, -0.7, 1.9), Vec3(0.6, 0.9, -0.5))
     end = start
     energies, momenta = [], []
@@ -281,7 +281,7 @@ def elliptic_rates(t: Any, J: tuple[float, float, float], first: float, third: f
 def test_tumbling_follows_jacobi_s_elliptic_functions(J, first, third):
     """ω(t) and the attitude for 10 s, to 1e-8 and far better.
 
-    With L along a frame's third axis, the body stands at Rz(ψ) Rx(θ) Rz(φ): θ and φ are where L points in the body,
+    With L along a frame's third axis, the attitude is Rz(ψ) Rx(θ) Rz(φ): θ and φ are the direction of L in the body,
     and ψ̇ = |L| (L₁ω₁ + L₂ω₂) / (L₁² + L₂²) is integrated by quadrature.
     """
     moments = np.array(J)
@@ -348,27 +348,29 @@ def test_one_motion_in_three_sets_of_variables():
     def spin_rate(omega_B: Vec3) -> Vec3:
         return angular_acceleration(omega_B, torque_B, inertia_B=J)
 
-    def with_world_velocity(s: Motion) -> Motion:
+    def world_velocity_rate(s: Motion) -> Motion:
         a_W = translational_acceleration(s.q_WB, thrust_B, f_W - s.v_W * drag, mass=MASS)
         return Motion(s.v_W, a_W, attitude_rate(s.q_WB, s.omega_B), spin_rate(s.omega_B))
 
-    def with_body_velocity(s: BodyVelocityMotion) -> BodyVelocityMotion:
+    def body_velocity_motion_rate(s: BodyVelocityMotion) -> BodyVelocityMotion:
         a_B = (thrust_B - s.u_B * drag + body_velocity(s.q_WB, f_W)) / MASS
         rate = body_velocity_rate(s.u_B, s.omega_B, a_B)
         q_rate = attitude_rate(s.q_WB, s.omega_B)
         return BodyVelocityMotion(rotate(s.q_WB, s.u_B), rate, q_rate, spin_rate(s.omega_B))
 
-    def with_euler_angles(s: EulerMotion) -> EulerMotion:
+    def euler_motion_rate(s: EulerMotion) -> EulerMotion:
         a_W = translational_acceleration(quat_from_euler(*s.euler), thrust_B, f_W - s.v_W * drag, mass=MASS)
         return EulerMotion(s.v_W, a_W, euler_rates(Euler(*s.euler), s.omega_B), spin_rate(s.omega_B))
 
     p_W, v_W, angles, omega_B = Vec3(1.0, 2.0, 3.0), Vec3(3.0, -2.0, 1.0), Euler(0.3, -0.5, 0.8), Vec3(0.8, 0.4, -0.9)
     q_WB = quat_from_euler(*angles)
     tight = {"rtol": 1e-12, "atol": 1e-13}
-    world = rk45(with_world_velocity, Motion(p_W, v_W, q_WB, omega_B), 2.0, **tight)
-    body = rk45(with_body_velocity, BodyVelocityMotion(p_W, body_velocity(q_WB, v_W), q_WB, omega_B), 2.0, **tight)
-    euler = rk45(with_euler_angles, EulerMotion(p_W, v_W, Vec3(*angles), omega_B), 2.0, **tight)
-    assert np.linalg.norm(np.array(euler.euler) - angles) > 1.0  # it went somewhere
+    world = rk45(world_velocity_rate, Motion(p_W, v_W, q_WB, omega_B), 2.0, **tight)
+    body = rk45(
+        body_velocity_motion_rate, BodyVelocityMotion(p_W, body_velocity(q_WB, v_W), q_WB, omega_B), 2.0, **tight
+    )
+    euler = rk45(euler_motion_rate, EulerMotion(p_W, v_W, Vec3(*angles), omega_B), 2.0, **tight)
+    assert np.linalg.norm(np.array(euler.euler) - angles) > 1.0  # the attitude did change
     for p, v, q, omega in (
         (body.p_W, rotate(body.q_WB, body.u_B), body.q_WB, body.omega_B),
         (euler.p_W, euler.v_W, quat_from_euler(*euler.euler), euler.omega_B),
@@ -383,8 +385,8 @@ def test_body_velocity_is_the_world_velocity_seen_from_the_body():
         q_WB, omega_B, v_W, a_W = Quat(*(q / np.linalg.norm(q))), Vec3(*omega), Vec3(*v), Vec3(*v[::-1])
         u_B = body_velocity(q_WB, v_W)
         assert distance(u_B, rotation(q_WB).inv().apply(v)) <= 4e-15
-        found = rate_along(body_velocity, (q_WB, v_W), (attitude_rate(q_WB, omega_B), a_W))
-        assert distance(found, body_velocity_rate(u_B, omega_B, body_velocity(q_WB, a_W))) <= 4e-14
+        actual = rate_along(body_velocity, (q_WB, v_W), (attitude_rate(q_WB, omega_B), a_W))
+        assert distance(actual, body_velocity_rate(u_B, omega_B, body_velocity(q_WB, a_W))) <= 4e-14
 
 
 def random_angles(count: int = 1000) -> np.ndarray:
@@ -399,13 +401,13 @@ def test_euler_rates_turn_about_the_carried_axes():
     pitched = Rotation.from_euler("YX", angles[1::-1].T)
     omega = rates[0] * np.array([[1.0], [0.0], [0.0]])
     omega = omega + rates[1] * rolled.inv().apply([0.0, 1.0, 0.0]).T + rates[2] * pitched.inv().apply([0.0, 0.0, 1.0]).T
-    found = angular_velocity_from_euler_rates(Euler(*angles), Vec3(*rates))
-    assert distance(found, omega) <= 4e-15
-    assert distance(euler_rates(Euler(*angles), found), rates) <= 4e-15
+    actual = angular_velocity_from_euler_rates(Euler(*angles), Vec3(*rates))
+    assert distance(actual, omega) <= 4e-15
+    assert distance(euler_rates(Euler(*angles), actual), rates) <= 4e-15
 
 
 def test_euler_rates_at_gimbal_lock_are_finite():
-    """At θ = ±90° the yaw rate has no value: what is left is finite, and θ̇ is right."""
+    """At θ = ±90° the yaw rate is undefined: the result is finite, and θ̇ is correct."""
     for pitch in (math.pi / 2, -math.pi / 2):
         rates = euler_rates(Euler(0.3, pitch, 0.5), Vec3(1.0, 2.0, 3.0))
         assert all(math.isfinite(x) for x in rates)
@@ -425,15 +427,15 @@ def test_euler_accelerations_are_the_rates_differentiated_along_a_motion():
     before, after = rk4(rate, start, -h), rk4(rate, start, h)
     twice_before, twice_after = rk4(rate, before, -h), rk4(rate, after, h)
     slope = 8.0 * (angle_rates(after) - angle_rates(before)) - (angle_rates(twice_after) - angle_rates(twice_before))
-    found = euler_accelerations(
+    actual = euler_accelerations(
         euler_from_quat(start.q_WB),
         Vec3(*angle_rates(start)),
         angular_acceleration(start.omega_B, tau_B, inertia_B=J),
     )
-    assert distance(found, slope / (12.0 * h)) <= 1e-11
+    assert distance(actual, slope / (12.0 * h)) <= 1e-11
 
 
-# What the documents say, and what is right --------------------------------------------------------------------------
+# Statements of the documents, and their corrections -----------------------------------------------------------------
 
 
 def test_ilqr_body_rates_multiply_from_the_right():
@@ -442,8 +444,8 @@ def test_ilqr_body_rates_multiply_from_the_right():
     The document's q̇ = ½ (0, ω) ⊗ q would roll about the world's x instead: (0, −sin 1, cos 1).
     """
     q_WB, omega_B = quat_from_euler(0.0, 0.0, math.pi / 2), Vec3(1.0, 0.0, 0.0)
-    turned = rk45(lambda s: Spin(attitude_rate(s.q_WB, s.omega_B), ZERO), Spin(q_WB, omega_B), 1.0)
-    assert distance(rotate(turned.q_WB, UP), (math.sin(1.0), 0.0, math.cos(1.0))) <= 2e-11
+    final = rk45(lambda s: Spin(attitude_rate(s.q_WB, s.omega_B), ZERO), Spin(q_WB, omega_B), 1.0)
+    assert distance(rotate(final.q_WB, UP), (math.sin(1.0), 0.0, math.cos(1.0))) <= 2e-11
     written = rk45(lambda s: Spin(Quat(0.0, 0.5, 0.0, 0.0) * s.q_WB, ZERO), Spin(q_WB, omega_B), 1.0)
     assert distance(rotate(written.q_WB, UP), (0.0, -math.sin(1.0), math.cos(1.0))) <= 2e-11
 
@@ -472,7 +474,7 @@ def test_rigid_body_thrust_tilts_with_the_body():
     assert distance(pitched, (F * 0.5, 0.0, F * math.sqrt(0.75))) <= 4e-15
 
 
-def test_rigid_body_only_the_length_of_the_angular_momentum_is_kept_in_the_body():
+def test_rigid_body_only_the_length_of_the_angular_momentum_is_constant_in_the_body():
     """Torque-free: the world vector is constant; its body components are not, only their length."""
     J, start = matrix(FULL), Spin(quat_from_euler(0.4, -0.7, 1.9), Vec3(3.0, 2.0, -1.0))
     end = rk45(spinning(J), start, 1.0, rtol=1e-12, atol=1e-13)
@@ -483,8 +485,8 @@ def test_rigid_body_only_the_length_of_the_angular_momentum_is_kept_in_the_body(
     assert np.linalg.norm(after - before) > 0.5 * np.linalg.norm(before)
 
 
-class Worked(NamedTuple):
-    """A motion, and the work done on it by all but its weight."""
+class MotionWithWork(NamedTuple):
+    """A motion, and the work of all forces but its weight."""
 
     motion: Motion
     work: Any
@@ -495,22 +497,22 @@ def mechanical_energy(s: Motion) -> float:
 
 
 @pytest.mark.parametrize(("thrust", "torque"), [(0.0, 0.0), (14.0, 0.0), (0.0, 0.01), (14.0, 0.01)])
-def test_rigid_body_energy_is_kept_without_thrust_and_torque_and_otherwise_gains_their_work(thrust, torque):
+def test_rigid_body_energy_is_constant_without_thrust_and_torque_and_otherwise_gains_their_work(thrust, torque):
     """E₁ − E₀ = ∫ (F·v + τ·ω) dt, integrated beside the motion: "no drag" is not enough."""
     f_B, tau_B = UP * thrust, Vec3(torque, torque, 0.0)
 
-    def rate(s: Worked) -> Worked:
+    def rate(s: MotionWithWork) -> MotionWithWork:
         m = s.motion
-        return Worked(moving(f_B, tau_B)(m), dot(rotate(m.q_WB, f_B), m.v_W) + dot(tau_B, m.omega_B))
+        return MotionWithWork(moving(f_B, tau_B)(m), dot(rotate(m.q_WB, f_B), m.v_W) + dot(tau_B, m.omega_B))
 
     start = Motion(ZERO, Vec3(2.0, -1.0, 3.0), quat_from_euler(0.5, 0.2, 0.0), Vec3(1.0, 2.0, 3.0))
-    end = rk45(rate, Worked(start, 0.0), 1.5, rtol=1e-12, atol=1e-13)
+    end = rk45(rate, MotionWithWork(start, 0.0), 1.5, rtol=1e-12, atol=1e-13)
     gained = mechanical_energy(end.motion) - mechanical_energy(start)
     assert gained == pytest.approx(end.work, rel=0, abs=1e-11)
     if thrust == torque == 0.0:
         assert end.work == 0.0
     else:
-        assert abs(end.work) > 1e-3  # joules that "no drag" would have kept
+        assert abs(end.work) > 1e-3  # joules that "no drag" would leave constant
 
 
 def test_rigid_body_weight_changes_momentum_by_its_impulse():
@@ -523,7 +525,7 @@ def test_rigid_body_weight_changes_momentum_by_its_impulse():
 
 
 def test_rigid_body_only_yaw_torque_spins_in_place():
-    """Hover thrust with τ_z turns by ½ (τ/I) t² on the spot; with roll or pitch torque the thrust tilts: it leaves."""
+    """Hover thrust with τ_z turns by ½ (τ/I) t² in place; with roll or pitch torque the thrust tilts and the body moves off."""
     hover = UP * (MASS * GRAVITY)
     yawed = rk45(moving(hover, Vec3(0.0, 0.0, 0.01)), AT_REST, 1.0)
     assert distance((yawed.p_W, yawed.v_W), 0.0) <= 1e-14
@@ -552,10 +554,10 @@ def test_hakoniwa_ground_rows():
     (sf, st, sp), (cf, ct, cp) = np.sin([phi, theta, psi]), np.cos([phi, theta, psi])
     expected = -T / m * np.array([cf * st * cp + sf * sp, cf * st * sp - sf * cp, cf * ct])
     expected[2] += g
-    found = translational_acceleration(
+    actual = translational_acceleration(
         quat_from_euler(phi, theta, psi), Vec3(0.0, 0.0, -T), Vec3(0.0, 0.0, m * g), mass=m
     )
-    assert distance(found, expected) <= 2e-14
+    assert distance(actual, expected) <= 2e-14
     level = translational_acceleration(IDENTITY, Vec3(0.0, 0.0, -m * g), Vec3(0.0, 0.0, m * g), mass=m)
     assert distance(level, 0.0) <= 2e-15
 
@@ -584,7 +586,7 @@ def test_hakoniwa_acceleration_in_the_body_frame(omega_B, roll, expected):
 
 @pytest.mark.parametrize(("inertia", "holds"), [((0.01, 0.01, 0.01), True), ((0.01, 0.014, 0.02), False)])
 def test_hakoniwa_only_a_sphere_obeys_i_omega_dot_equals_tau_on_the_ground(inertia, holds):
-    """In ground axes d(J_W ω_W)/dt = τ_W with J_W = R J Rᵀ turning along; I ω̇ = τ would leave out what that costs."""
+    """In ground axes d(J_W ω_W)/dt = τ_W with J_W = R J Rᵀ rotating along; I ω̇ = τ would omit that term."""
     q_WB, omega_B, tau_B = quat_from_euler(0.4, -0.7, 1.9), Vec3(3.0, 2.0, -1.0), Vec3(0.01, -0.02, 0.03)
     R = rotation(q_WB).as_matrix()
     J_W, omega_W, tau_W = R @ np.diag(inertia) @ R.T, R @ np.array(omega_B), R @ np.array(tau_B)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.worlds import fly, make_body, rotation, state_of, states_of
+from support.traced_flights import fly, make_body, record_state, record_states, rotation
 
 import samara
 from samara import Environment
@@ -15,7 +15,7 @@ from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.integrate import rk45
 from samara.physics.air.drag import Damping, Drag, damping_torque, drag_force
 from samara.physics.frames import enu_from_ned, ned_from_enu
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.multirotor import derivative, state_at_rest
 
 G = 9.80665
 NO_COMMAND = (0.0, 0.0, 0.0, 0.0)
@@ -23,13 +23,13 @@ vectors = st.tuples(*[st.floats(-20, 20)] * 3).map(lambda v: Vec3(*v))
 
 
 def falling(**drag):
-    return make_body(effects={"drag": {"axes": "world", **drag}})
+    return make_body(effects={"drag": {"frame": "world", **drag}})
 
 
 def test_terminal_velocity_with_linear_drag():
     """m v̇ = −mg − d v from rest: v = −v_t (1 − e^{−t/τ}), z = −v_t (t − τ (1 − e^{−t/τ})), v_t = mg/d, τ = m/d."""
     vehicle = falling(linear=Vec3(0.1, 0.1, 0.8))
-    states = states_of(vehicle, fly(vehicle, at_rest(vehicle), NO_COMMAND, 100.0, dt=0.01))
+    states = record_states(vehicle, fly(vehicle, state_at_rest(vehicle), NO_COMMAND, 100.0, dt=0.01))
     t = 0.01 * np.arange(10001)
     terminal, tau = 2.0 * G / 0.8, 2.0 / 0.8
     lost = 1.0 - np.exp(-t / tau)
@@ -41,7 +41,7 @@ def test_terminal_velocity_with_linear_drag():
 def test_terminal_velocity_with_quadratic_drag():
     """m v̇ = −mg + d v² from rest: v = −v_t tanh(gt/v_t), z = −(v_t²/g) ln cosh(gt/v_t), v_t = √(mg/d)."""
     vehicle = falling(quadratic=Vec3(0.1, 0.1, 0.05))
-    states = states_of(vehicle, fly(vehicle, at_rest(vehicle), NO_COMMAND, 40.0, dt=0.005))
+    states = record_states(vehicle, fly(vehicle, state_at_rest(vehicle), NO_COMMAND, 40.0, dt=0.005))
     t = 0.005 * np.arange(8001)
     terminal = math.sqrt(2.0 * G / 0.05)
     assert states.v_W.z == pytest.approx(-terminal * np.tanh(G * t / terminal), abs=2e-12 * terminal)
@@ -51,7 +51,7 @@ def test_terminal_velocity_with_quadratic_drag():
 
 
 def test_terminal_velocity_with_both_is_the_root_of_the_quadratic():
-    """d₁ v + d₂ v² = mg: where the fall of every shipped vehicle with drag ends, its rotors taken off."""
+    """d₁ v + d₂ v² = mg: the final fall speed of every shipped vehicle with drag, without its rotors."""
     for name in samara.vehicle_names():
         vehicle = samara.vehicle(name)
         if not vehicle.has("drag"):
@@ -61,19 +61,19 @@ def test_terminal_velocity_with_both_is_the_root_of_the_quadratic():
         d1, d2 = vehicle["drag"].linear.z, vehicle["drag"].quadratic.z + vehicle["drag"].isotropic
         weight = vehicle.mass * vehicle["gravity"].acceleration
         terminal = weight / d1 if d2 == 0.0 else (math.sqrt(d1 * d1 + 4.0 * d2 * weight) - d1) / (2.0 * d2)
-        state = at_rest(vehicle, Vec3(0.0, 0.0, 1e6))._replace(v_W=Vec3(0.0, 0.0, -terminal))
+        state = state_at_rest(vehicle, Vec3(0.0, 0.0, 1e6))._replace(v_W=Vec3(0.0, 0.0, -terminal))
         command = (0.0,) * vehicle.command_size
         assert derivative(state, command, vehicle).v_W == pytest.approx((0.0, 0.0, 0.0), abs=1e-13)
 
 
-@pytest.mark.parametrize("axes", ["world", "body"])
-def test_ballistic_flight_in_wind(axes):
-    """Linear drag d on all axes: with τ = m/d and v∞ = w + τg, v = v∞ + (v₀ − v∞) e^{−t/τ}, whatever the body's tumbling;
+@pytest.mark.parametrize("frame", ["world", "body"])
+def test_ballistic_flight_in_wind(frame):
+    """Linear drag d on all axes: with τ = m/d and v∞ = w + τg, v = v∞ + (v₀ − v∞) e^{−t/τ}, however the body tumbles;
     p = p₀ + v∞ t + τ (v₀ − v∞)(1 − e^{−t/τ})."""
     d = 0.6
-    vehicle = make_body(effects={"drag": {"axes": axes, "linear": Vec3(d, d, d)}})
+    vehicle = make_body(effects={"drag": {"frame": frame, "linear": Vec3(d, d, d)}})
     p0, v0, wind = np.array([1.0, -2.0, 30.0]), np.array([12.0, 3.0, 15.0]), np.array([-4.0, 6.0, 1.0])
-    state = at_rest(vehicle, Vec3(*p0), quat_from_euler(0.5, -0.3, 2.0))
+    state = state_at_rest(vehicle, Vec3(*p0), quat_from_euler(0.5, -0.3, 2.0))
     state = state._replace(v_W=Vec3(*v0), omega_B=Vec3(2.0, -3.0, 1.0))
     flown = rk45(
         lambda s: derivative(s, NO_COMMAND, vehicle, Environment(wind_W=Vec3(*wind))),
@@ -92,11 +92,11 @@ def test_ballistic_flight_in_wind(axes):
 @given(velocity=vectors, wind=vectors, turn=st.tuples(*[st.floats(-3, 3)] * 3))
 def test_only_the_motion_through_the_air_matters(velocity, wind, turn):
     """Galileo: the drag on a body that moves with v + w in wind w is the drag at v in still air; at v = w there is none."""
-    for axes in ("world", "body"):
+    for frame in ("world", "body"):
         vehicle = make_body(
-            effects={"drag": {"axes": axes, "linear": Vec3(0.1, 0.2, 0.3), "quadratic": Vec3(0.03, 0.02, 0.01)}}
+            effects={"drag": {"frame": frame, "linear": Vec3(0.1, 0.2, 0.3), "quadratic": Vec3(0.03, 0.02, 0.01)}}
         )
-        state = at_rest(vehicle, q_WB=quat_from_euler(*turn))
+        state = state_at_rest(vehicle, q_WB=quat_from_euler(*turn))
 
         def drag(v_W, wind_W, vehicle=vehicle, state=state):
             parts = samara.wrench_breakdown(state._replace(v_W=v_W), NO_COMMAND, vehicle, Environment(wind_W=wind_W))
@@ -107,14 +107,14 @@ def test_only_the_motion_through_the_air_matters(velocity, wind, turn):
 
 
 def test_a_flight_in_steady_wind_is_the_calm_flight_carried_along():
-    """Galileo once more, over two seconds of a tumbling crazyflie: p' = p + wt, v' = v + w, the rest the same."""
+    """Galilean invariance over two seconds of a tumbling crazyflie: p' = p + wt, v' = v + w, all else equal."""
     vehicle = samara.vehicle("crazyflie").without_effect("contact", "damping")
     state, command = samara.hover(vehicle)
     command = tuple(u + 0.002 * i for i, u in enumerate(command))
     wind = np.array([3.0, -2.0, 0.5])
-    calm = states_of(vehicle, fly(vehicle, state, command, 2.0))
+    calm = record_states(vehicle, fly(vehicle, state, command, 2.0))
     carried = state._replace(v_W=Vec3(*wind))
-    windy = states_of(vehicle, fly(vehicle, carried, command, 2.0, Environment(wind_W=Vec3(*wind))))
+    windy = record_states(vehicle, fly(vehicle, carried, command, 2.0, Environment(wind_W=Vec3(*wind))))
     t = 1e-3 * np.arange(2001)
     assert np.array(windy.p_W) - np.array(calm.p_W) == pytest.approx(np.outer(wind, t), abs=1e-11)
     assert np.array(windy.v_W) - np.array(calm.v_W) == pytest.approx(np.outer(wind, np.ones_like(t)), abs=1e-11)
@@ -150,11 +150,11 @@ def test_drag_always_takes_energy_and_quadratic_drag_knows_its_direction(v):
 
 @given(v=vectors, turn=st.tuples(*[st.floats(-3, 3)] * 3))
 def test_isotropic_drag_knows_no_axes(v, turn):
-    """f(R v) = R f(v) = −d |v| R v; axis by axis, flow along a diagonal would meet 1/√3 of it"""
-    drag, turned = Drag(isotropic=0.02), rotation(quat_from_euler(*turn))
-    whole = np.array(drag_force(Vec3(*turned.apply(v)), drag=drag))
+    """f(R v) = R f(v) = −d |v| R v; axis by axis, a diagonal flow would give 1/√3 of it"""
+    drag, rotated = Drag(isotropic=0.02), rotation(quat_from_euler(*turn))
+    force = np.array(drag_force(Vec3(*rotated.apply(v)), drag=drag))
     speed = math.sqrt(sum(component * component for component in v))
-    assert whole == pytest.approx(-0.02 * speed * turned.apply(v), rel=1e-9, abs=1e-12)
+    assert force == pytest.approx(-0.02 * speed * rotated.apply(v), rel=1e-9, abs=1e-12)
     along = Vec3(0.0, v.y, 0.0)
     assert drag_force(along, drag=drag) == pytest.approx(drag_force(along, drag=Drag(quadratic=Vec3(0.02, 0.02, 0.02))))
     diagonal = Vec3(v.x, v.x, v.x)
@@ -165,17 +165,17 @@ def test_isotropic_drag_knows_no_axes(v, turn):
 def test_a_body_thrown_through_the_air_loses_its_speed_as_one_over_time():
     """m v̇ = −d |v| v without weight: v = v₀/(1 + d |v₀| t/m), straight on, in any axes and however it tumbles"""
     start = np.array([6.0, -3.0, 2.0])
-    for axes in ("world", "body"):
-        vehicle = make_body(effects={"drag": {"axes": axes, "isotropic": 0.1}}).without_effect("gravity")
-        state = at_rest(vehicle)._replace(v_W=Vec3(*start), omega_B=Vec3(1.0, 2.0, -3.0))
-        flown = states_of(vehicle, fly(vehicle, state, NO_COMMAND, 2.0, dt=0.002))
+    for frame in ("world", "body"):
+        vehicle = make_body(effects={"drag": {"frame": frame, "isotropic": 0.1}}).without_effect("gravity")
+        state = state_at_rest(vehicle)._replace(v_W=Vec3(*start), omega_B=Vec3(1.0, 2.0, -3.0))
+        flown = record_states(vehicle, fly(vehicle, state, NO_COMMAND, 2.0, dt=0.002))
         t = 0.002 * np.arange(1001)
-        wanted = np.outer(start, 1.0 / (1.0 + 0.1 * np.linalg.norm(start) * t / vehicle.mass))
-        assert np.array(flown.v_W) == pytest.approx(wanted, abs=1e-10)
+        expected = np.outer(start, 1.0 / (1.0 + 0.1 * np.linalg.norm(start) * t / vehicle.mass))
+        assert np.array(flown.v_W) == pytest.approx(expected, abs=1e-10)
 
 
 def test_drag_without_an_isotropic_part_takes_no_root():
-    """The default 0 leaves nothing of it in a program; a number, or an input, does"""
+    """With the default 0 a program contains no square root; with a number, or an input, it does"""
     v, d = casadi.SX.sym("v", 3), casadi.SX.sym("d")
 
     def roots(**isotropic):
@@ -191,15 +191,15 @@ def test_body_drag_turns_with_the_body_and_world_drag_does_not():
     linear = np.array([0.1, 0.2, 0.9])
     q_WB = quat_from_euler(0.3, 1.2, -0.7)
     v_W = np.array([1.0, -2.0, 3.0])
-    turned = rotation(q_WB)
-    for axes, expected in (
-        ("body", -turned.apply(linear * turned.inv().apply(v_W))),
+    rotated = rotation(q_WB)
+    for frame, expected in (
+        ("body", -rotated.apply(linear * rotated.inv().apply(v_W))),
         ("world", -linear * v_W),
     ):
-        vehicle = make_body(effects={"drag": {"axes": axes, "linear": Vec3(*linear)}})
-        state = at_rest(vehicle, q_WB=q_WB)._replace(v_W=Vec3(*v_W))
+        vehicle = make_body(effects={"drag": {"frame": frame, "linear": Vec3(*linear)}})
+        state = state_at_rest(vehicle, q_WB=q_WB)._replace(v_W=Vec3(*v_W))
         part = samara.wrench_breakdown(state, NO_COMMAND, vehicle)["drag"]
-        assert turned.apply(np.array(part.f_B)) + np.array(part.f_W) == pytest.approx(expected, rel=1e-14)
+        assert rotated.apply(np.array(part.f_B)) + np.array(part.f_W) == pytest.approx(expected, rel=1e-14)
 
 
 def test_crazyflie_engine_rates_decay_exponentially():
@@ -208,18 +208,18 @@ def test_crazyflie_engine_rates_decay_exponentially():
     for axis, decay in ((0, 1.0), (1, 1.0), (2, 2.0)):
         omega_B = [0.0, 0.0, 0.0]
         omega_B[axis] = 5.0
-        record = fly(vehicle, at_rest(vehicle)._replace(omega_B=Vec3(*omega_B)), (0.0,) * 4, 1.5)[-1]
+        record = fly(vehicle, state_at_rest(vehicle)._replace(omega_B=Vec3(*omega_B)), (0.0,) * 4, 1.5)[-1]
         omega_B[axis] = 5.0 * math.exp(-decay * 1.5)
-        assert state_of(vehicle, record).omega_B == pytest.approx(omega_B, rel=1e-12)
+        assert record_state(vehicle, record).omega_B == pytest.approx(omega_B, rel=1e-12)
 
 
 def test_damping_takes_the_power_it_says():
     """τ · ω = −Σ cᵢ ωᵢ²: the rate at which a free tumbling body loses its energy of rotation (finite differences)."""
     damping = Damping(Vec3(0.002, 0.003, 0.001))
     vehicle = make_body(effects={"damping": damping}).without_effect("gravity")
-    start = at_rest(vehicle)._replace(omega_B=Vec3(1.0, 2.0, -3.0))
+    start = state_at_rest(vehicle)._replace(omega_B=Vec3(1.0, 2.0, -3.0))
     h = 1e-3
-    records = np.array(states_of(vehicle, fly(vehicle, start, NO_COMMAND, 4 * h, dt=h)).omega_B)
+    records = np.array(record_states(vehicle, fly(vehicle, start, NO_COMMAND, 4 * h, dt=h)).omega_B)
     energy = 0.5 * np.array([0.02, 0.03, 0.04]) @ records**2
     slope = (energy[0] - 8 * energy[1] + 8 * energy[3] - energy[4]) / (12 * h)
     middle = Vec3(*records[:, 2])

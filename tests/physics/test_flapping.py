@@ -12,7 +12,7 @@ import samara
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten
 from samara.physics.multirotor import derivative
-from samara.physics.rotors.blade_element import HarmonicInflow, HubFlow, RotorAir, blade_numbers, in_plane_force
+from samara.physics.rotors.blade_element import HarmonicInflow, HubFlow, RotorAir, blade_coefficients, in_plane_force
 from samara.physics.rotors.flapping import (
     Flapping,
     coning,
@@ -33,7 +33,7 @@ SPEED, INDUCED = 600.0, 5.6
 TIP = SPEED * ROTOR.radius
 FREE = Flapping(blades=2.0, blade_inertia=2e-5)
 FORWARD = Vec3(1.0, 0.0, 0.0)
-PITCH = blade_numbers(ROTOR, AIR).pitch
+PITCH = blade_coefficients(ROTOR, AIR).pitch
 INFLOW = INDUCED / TIP
 
 
@@ -90,16 +90,16 @@ def test_a_disc_lags_behind_a_body_that_pitches():
     omega=st.tuples(*[st.floats(-5.0, 5.0)] * 3),
 )
 def test_flapping_knows_no_direction_and_mirrors_with_the_spin(mu, heading, spring, omega):
-    """Turning the flight and the rates about the axis turns the lean; a left-handed rotor is a right-handed one in a mirror."""
+    """Rotating flight and rates about the axis rotates the tilt; a left-handed rotor mirrors a right-handed one."""
     blades = FREE._replace(hub_spring=spring)
     c, s = math.cos(heading), math.sin(heading)
 
-    def turned(v):
+    def rotate_about_axis(v):
         return np.array([c * v[0] - s * v[1], s * v[0] + c * v[1], v[2]])
 
     plain = tilt(mu, blades, Vec3(*omega))
-    other = tilt(mu, blades, Vec3(*turned(omega)), direction=Vec3(c, s, 0.0))
-    assert np.array(other) == pytest.approx(turned(plain), abs=1e-12)
+    other = tilt(mu, blades, Vec3(*rotate_about_axis(omega)), direction=Vec3(c, s, 0.0))
+    assert np.array(other) == pytest.approx(rotate_about_axis(plain), abs=1e-12)
     mirrored = tilt(mu, blades, Vec3(-omega[0], omega[1], -omega[2]), rotor=ROTOR._replace(spin=-1.0))
     assert np.array(mirrored) == pytest.approx(np.array(plain) * [1.0, -1.0, 1.0], abs=1e-12)
 
@@ -107,7 +107,7 @@ def test_flapping_knows_no_direction_and_mirrors_with_the_spin(mu, heading, spri
 # Against the differential equation of a blade -----------------------------------------------------------------------
 
 
-def flapped(mu, blades, gradient=(0.0, 0.0)):
+def flap_harmonics(mu, blades, gradient=(0.0, 0.0)):
     """First harmonics of Iβ̈ + (IΩ² + K)β = M(ψ), integrated over 40 turns; ψ from the back, towards the advancing side.
 
     β = a₀ + β_c cos ψ + β_s sin ψ; the inflow has gradient (cos, sin) per tip radius.
@@ -129,8 +129,8 @@ def flapped(mu, blades, gradient=(0.0, 0.0)):
 
     turns = 40
     psi = 2.0 * math.pi * (turns - 1 + np.arange(64) / 64)
-    found = solve_ivp(rate, (0.0, psi[-1]), [0.0, 0.0], t_eval=psi, method="DOP853", rtol=1e-10, atol=1e-12).y[0]
-    return found.mean(), 2.0 * (found * np.cos(psi)).mean(), 2.0 * (found * np.sin(psi)).mean()
+    solution = solve_ivp(rate, (0.0, psi[-1]), [0.0, 0.0], t_eval=psi, method="DOP853", rtol=1e-10, atol=1e-12).y[0]
+    return solution.mean(), 2.0 * (solution * np.cos(psi)).mean(), 2.0 * (solution * np.sin(psi)).mean()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def flapped(mu, blades, gradient=(0.0, 0.0)):
 def test_a_blade_that_is_left_to_flap_settles_on_this_lean(blades):
     """t = (β_c, β_s) with x forward, the advancing side −y: t_x = β_c, t_y = β_s"""
     mu = 0.01
-    cone, cosine, sine = flapped(mu, blades)
+    cone, cosine, sine = flap_harmonics(mu, blades)
     lean = tilt(mu, blades)
     flow = HubFlow(0.0, FORWARD * (mu * TIP))
     size = math.hypot(cosine, sine)
@@ -151,9 +151,9 @@ def test_a_blade_that_is_left_to_flap_settles_on_this_lean(blades):
 
 
 def test_air_that_is_drawn_at_the_back_tips_the_disc_sideways():
-    """A gradient of inflow acts as the blades' own flapping does: a quarter turn later"""
+    """A gradient of the inflow acts as the flapping of the blades does: a quarter turn later"""
     gradient_B = Vec3(-0.8, 0.3, 0.0)  # more inflow at the back; e(ψ) is −x at ψ = 0 and −y at 90°
-    _, cosine, sine = flapped(0.0, FREE, gradient=(0.8, -0.3))
+    _, cosine, sine = flap_harmonics(0.0, FREE, gradient=(0.8, -0.3))
     lean = tilt(0.0, FREE, gradient_B=gradient_B)
     assert (lean.x, lean.y) == pytest.approx((cosine, sine), rel=1e-6)
 
@@ -162,11 +162,11 @@ def test_air_that_is_drawn_at_the_back_tips_the_disc_sideways():
 
 
 def blade_sum(mu, flap, flap_rate):
-    """In-plane force against the flight and hub moments, over all blade elements of a disc that flaps as told"""
+    """In-plane force against the flight and hub moments, over all blade elements of a disc with the given flapping"""
     x, weight = np.polynomial.legendre.leggauss(12)
     r, weight = 0.5 * (x + 1.0)[:, None], 0.5 * weight
     psi = (2.0 * math.pi * np.arange(64) / 64)[None, :]
-    blade, area = blade_numbers(ROTOR, AIR), math.pi * ROTOR.radius**2
+    blade, area = blade_coefficients(ROTOR, AIR), math.pi * ROTOR.radius**2
     tangential = TIP * (r + mu * np.sin(psi))
     through = INDUCED + TIP * (r * flap_rate(psi) + mu * flap(psi) * np.cos(psi))
     lift = 0.5 * RHO * area * blade.lift * (blade.pitch * tangential - through) * tangential
@@ -177,15 +177,15 @@ def blade_sum(mu, flap, flap_rate):
         * (blade.lift * (blade.pitch * tangential - through) * through + 8.0 * blade.profile * tangential**2)
     )
 
-    def mean(each):
-        return float(weight @ each.mean(axis=1))
+    def mean(element_values):
+        return float(weight @ element_values.mean(axis=1))
 
     backwards = mean(along * np.sin(psi) - lift * flap(psi) * np.cos(psi))
     return backwards, ROTOR.radius * mean(r * lift * np.sin(psi)), ROTOR.radius * mean(r * lift * np.cos(psi))
 
 
 def test_the_force_of_a_leaning_disc_is_the_sum_over_its_blade_elements():
-    """H with the disc leaning back by a₁: lift leans with the blades, and their flapping changes where it acts; small μ"""
+    """H with the disc tilted back by a₁: lift tilts with the blades, and their flapping moves its point of action; small μ"""
     mu = 1e-4
     lean = tilt(mu)
     a1 = -lean.x
@@ -208,7 +208,7 @@ def test_rigid_blades_give_the_hub_the_whole_moment_of_the_air():
 
 
 def test_a_hub_with_a_spring_is_turned_nose_up_in_forward_flight():
-    """τ = (B/2) k_β a₁, nose up, −y: what flights of small quadrotors show"""
+    """τ = (B/2) k_β a₁, nose up, −y: as flights of small quadrotors show"""
     blades = FREE._replace(hub_spring=0.05)
     lean = tilt(0.05, blades)
     moment = hub_moment(SPEED, lean, ROTOR, blades=blades)
@@ -266,9 +266,9 @@ def test_an_inflow_with_three_states_reaches_the_hub():
     vehicle = flapping_vehicle(DYNAMIC_AIR_3)
     state, command = samara.hover(vehicle)
     at = vehicle.index("rotor_air")
-    uneven = tuple(HarmonicInflow(each.induced, -0.5, 0.0) for each in state.effects[at])
+    uneven = tuple(HarmonicInflow(inflow.induced, -0.5, 0.0) for inflow in state.effects[at])
     changed = state._replace(effects=(*state.effects[:at], uneven, *state.effects[at + 1 :]))
-    before, after = (samara.wrench_breakdown(each, command, vehicle)["flapping"] for each in (state, changed))
+    before, after = (samara.wrench_breakdown(candidate, command, vehicle)["flapping"] for candidate in (state, changed))
     assert abs(after.tau_B.y - before.tau_B.y) > 1e-4
 
 
@@ -282,5 +282,5 @@ def test_compiled_equals_written_with_all_of_it():
         rotor_speed=hover.rotor_speed[:1], effects=effects, omega_B=Vec3(0.5, -0.3, 0.2), v_W=Vec3(1.0, -2.0, -4.5)
     )
     expected = samara.step(samara.step(state, (0.5,), vehicle, 1e-3), (0.5,), vehicle, 1e-3)
-    found = samara.compile(vehicle, backend="llvm").step(state, (0.5,), 1e-3, steps=2)
-    assert np.array(flatten(found)) == pytest.approx(np.array(flatten(expected)), rel=1e-12, abs=1e-12)
+    actual = samara.compile(vehicle, backend="llvm").step(state, (0.5,), 1e-3, steps=2)
+    assert np.array(flatten(actual)) == pytest.approx(np.array(flatten(expected)), rel=1e-12, abs=1e-12)

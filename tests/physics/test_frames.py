@@ -1,4 +1,4 @@
-"""Laws of frames: a vector is one arrow, an attitude one turn and the Earth one ellipsoid, however they are counted."""
+"""Laws of frames: vectors, attitudes and positions on the Earth are the same in every frame."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
-from support.worlds import rotation
+from support.traced_flights import rotation
 
 import samara
 from samara import State, Wrench
@@ -70,7 +70,7 @@ states = st.builds(
     State, vectors, vectors, attitudes, vectors, st.just((1.0, 2.0, 3.0, 4.0)), st.just((Vec3(5.0, 6.0, 7.0),))
 )
 
-# A frame is the names of its axes, no more: every map below is derived from them.
+# A frame is defined by the names of its axes: every map below is derived from them.
 ENU, NED, NWU = ("east", "north", "up"), ("north", "east", "down"), ("north", "west", "up")
 FLU, FRD = ("forward", "left", "up"), ("forward", "right", "down")
 OPPOSITE = {"west": "east", "down": "up", "right": "left"}
@@ -96,12 +96,12 @@ def matrix_by_names(source: tuple[str, ...], target: tuple[str, ...]) -> np.ndar
     return np.array([[sum(axis(i).get(k, 0.0) * c for k, c in axis(j).items()) for j in source] for i in target])
 
 
-def distance(found, expected) -> float:
-    return float(np.abs(np.asarray(found, dtype=float) - np.asarray(expected, dtype=float)).max())
+def distance(actual, expected) -> float:
+    return float(np.abs(np.asarray(actual, dtype=float) - np.asarray(expected, dtype=float)).max())
 
 
 def same_turn(a: Quat, b: Quat) -> float:
-    """The larger of the two quaternions' differences, up to the sign that means nothing."""
+    """The largest difference of two quaternions, irrespective of their common sign."""
     return min(distance(a, b), distance(a, -b))
 
 
@@ -120,7 +120,7 @@ def test_vector_maps_follow_from_the_names_of_the_axes_and_are_rotations(convert
 @law
 @given(v=vectors)
 def test_vectors_come_back_to_the_last_bit(convert, source, target, back, v):
-    """There and back is nothing at all."""
+    """Converting there and back changes no bit."""
     assert back(convert(v)) == v
 
 
@@ -151,16 +151,16 @@ every_attitude_map = pytest.mark.parametrize(
 @law
 @given(q_WB=attitudes, v_B=vectors)
 def test_rotating_then_converting_is_converting_then_rotating(convert, back, world, body, q_WB, v_B):
-    """world(q v) = q' body(v): the quaternion map and the vector maps speak of the same two frames."""
-    found, expected = rotate(convert(q_WB), body(v_B)), world(rotate(q_WB, v_B))
-    assert distance(found, expected) <= 8 * EPS * np.linalg.norm(v_B)
+    """world(q v) = q' body(v): the quaternion map and the vector maps relate the same two frames."""
+    actual, expected = rotate(convert(q_WB), body(v_B)), world(rotate(q_WB, v_B))
+    assert distance(actual, expected) <= 8 * EPS * np.linalg.norm(v_B)
 
 
 @every_attitude_map
 @law
 @given(q_WB=attitudes)
 def test_attitudes_come_back_with_their_sign(convert, back, world, body, q_WB):
-    """There and back is q itself, not −q; to the rounding of √½ for ENU, exactly for NWU."""
+    """Converting back gives q, not −q; to the rounding of √½ for ENU, exactly for NWU."""
     exact = world in (ned_from_nwu, nwu_from_ned)
     assert distance(back(convert(q_WB)), q_WB) <= (0.0 if exact else 2 * EPS)
 
@@ -181,8 +181,8 @@ def test_euler_angles_roll_same_pitch_negated_yaw_from_90_degrees(roll, pitch, y
     converted = euler_ned_from_enu(Euler(roll, pitch, yaw))
     turn = Rotation.from_matrix(matrix_by_names(ENU, NED)) * Rotation.from_euler("ZYX", [yaw, pitch, roll])
     expected = turn * Rotation.from_matrix(matrix_by_names(FRD, FLU))
-    found = Rotation.from_euler("ZYX", [converted.yaw, converted.pitch, converted.roll])
-    assert (found * expected.inv()).magnitude() <= 1e-15
+    actual = Rotation.from_euler("ZYX", [converted.yaw, converted.pitch, converted.roll])
+    assert (actual * expected.inv()).magnitude() <= 1e-15
     assert rotation(attitude_ned_frd_from_enu_flu(quat_from_euler(roll, pitch, yaw))).approx_equal(expected, atol=2e-15)
     assert (converted.roll, converted.pitch) == (roll, -pitch)
     assert abs(math.remainder(euler_enu_from_ned(converted).yaw - yaw, 2.0 * math.pi)) <= 4 * EPS
@@ -191,9 +191,9 @@ def test_euler_angles_roll_same_pitch_negated_yaw_from_90_degrees(roll, pitch, y
 @law
 @given(yaw=angles)
 def test_yaw_is_where_the_nose_points_in_each_world(yaw):
-    """ENU counts counter-clockwise from east, NED clockwise from north, NWU counter-clockwise from north."""
+    """ENU yaw is counter-clockwise from east, NED clockwise from north, NWU counter-clockwise from north."""
     east, north = math.cos(yaw), math.sin(yaw)  # of the nose
-    for found, expected in (
+    for actual, expected in (
         (yaw_ned_from_enu(yaw), math.atan2(east, north)),
         (yaw_enu_from_ned(yaw_ned_from_enu(yaw)), math.atan2(north, east)),
         (yaw_nwu_from_ned(yaw_ned_from_enu(yaw)), math.atan2(-east, north)),
@@ -201,8 +201,8 @@ def test_yaw_is_where_the_nose_points_in_each_world(yaw):
         (yaw_from_quat(quat_from_euler(0.4, -0.9, yaw)), yaw),
         (yaw_from_quat(attitude_ned_frd_from_enu_flu(quat_from_euler(0.4, -0.9, yaw))), math.atan2(east, north)),
     ):
-        assert abs(math.remainder(found - expected, 2.0 * math.pi)) <= 8 * EPS
-        assert abs(found) <= math.pi * (1.0 + EPS)
+        assert abs(math.remainder(actual - expected, 2.0 * math.pi)) <= 8 * EPS
+        assert abs(actual) <= math.pi * (1.0 + EPS)
 
 
 # Whole states, wrenches, and the laws they obey --------------------------------------------------------------------
@@ -227,18 +227,18 @@ def place_and_velocity(state: State, r_B: Vec3) -> tuple[Vec3, Vec3]:
 @law
 @given(state=states, r_B=vectors)
 def test_every_point_of_the_body_keeps_its_place_and_velocity(convert, back, world, body, state, r_B):
-    """A converted state describes the same motion: each of its points is where it was and moves as it did."""
+    """A converted state describes the same motion: each of its points has the same position and velocity."""
     expected = [world(vector) for vector in place_and_velocity(state, r_B)]
-    found = place_and_velocity(convert(state), body(r_B))
+    actual = place_and_velocity(convert(state), body(r_B))
     size = 1.0 + np.linalg.norm(r_B) * (1.0 + np.linalg.norm(state.omega_B)) + np.linalg.norm((state.p_W, state.v_W))
-    assert distance(found, expected) <= 8 * EPS * size
+    assert distance(actual, expected) <= 8 * EPS * size
 
 
 @every_state_map
 @law
 @given(state=states)
 def test_states_come_back_and_keep_what_has_no_axes(convert, back, world, body, state):
-    """There and back is the same state; rotor speeds and effects are counted along no axis and stay."""
+    """Converting back gives the same state; rotor speeds and effects have no axes and stay."""
     converted = convert(state)
     assert (converted.rotor_speed, converted.effects) == (state.rotor_speed, state.effects)
     again = back(converted)
@@ -249,38 +249,38 @@ def test_states_come_back_and_keep_what_has_no_axes(convert, back, world, body, 
 @law
 @given(state=states, f_B=vectors, tau_B=vectors, f_W=vectors)
 def test_the_power_of_a_wrench_is_the_same_number_in_either_frame(state, f_B, tau_B, f_W):
-    """P = (R f_B + f_W)·v + τ·ω does not know how its vectors are counted."""
+    """P = (R f_B + f_W)·v + τ·ω is the same in every frame."""
 
     def power(wrench: Wrench, state: State) -> float:
         return dot(rotate(state.q_WB, wrench.f_B) + wrench.f_W, state.v_W) + dot(wrench.tau_B, state.omega_B)
 
     wrench = Wrench(f_B, tau_B, f_W)
-    found = power(wrench_ned_frd_from_enu_flu(wrench), state_ned_frd_from_enu_flu(state))
+    actual = power(wrench_ned_frd_from_enu_flu(wrench), state_ned_frd_from_enu_flu(state))
     size = sum(np.linalg.norm(a) * np.linalg.norm(b) for a in wrench for b in (state.v_W, state.omega_B))
-    assert abs(found - power(wrench, state)) <= 8 * EPS * size
+    assert abs(actual - power(wrench, state)) <= 8 * EPS * size
     assert wrench_enu_flu_from_ned_frd(wrench_ned_frd_from_enu_flu(wrench)) == wrench
 
 
 @law
 @given(state=states, f_B=vectors, tau_B=vectors, f_W=vectors)
 def test_newton_s_and_euler_s_equations_read_the_same_in_ned_frd(state, f_B, tau_B, f_W):
-    """The same functions, given NED/FRD numbers, give the NED/FRD accelerations: both worlds are right-handed."""
+    """The same functions, with NED/FRD arguments, give the NED/FRD accelerations: both worlds are right-handed."""
     J = np.array([[0.012, 0.001, -0.002], [0.001, 0.017, 0.0015], [-0.002, 0.0015, 0.021]])
     S = matrix_by_names(FLU, FRD)
     other, wrench = state_ned_frd_from_enu_flu(state), wrench_ned_frd_from_enu_flu(Wrench(f_B, tau_B, f_W))
     a_W = translational_acceleration(state.q_WB, f_B, f_W, mass=1.3)
-    found = translational_acceleration(other.q_WB, wrench.f_B, wrench.f_W, mass=1.3)
-    assert distance(found, ned_from_enu(a_W)) <= 8 * EPS * (np.linalg.norm(f_B) + np.linalg.norm(f_W))
+    actual = translational_acceleration(other.q_WB, wrench.f_B, wrench.f_W, mass=1.3)
+    assert distance(actual, ned_from_enu(a_W)) <= 8 * EPS * (np.linalg.norm(f_B) + np.linalg.norm(f_W))
     alpha_B = angular_acceleration(state.omega_B, tau_B, inertia_B=Mat3(*J.ravel()))
-    found = angular_acceleration(other.omega_B, wrench.tau_B, inertia_B=Mat3(*(S @ J @ S.T).ravel()))
-    assert distance(found, frd_from_flu(alpha_B)) <= 1e-12 * (1.0 + np.linalg.norm(alpha_B))
+    actual = angular_acceleration(other.omega_B, wrench.tau_B, inertia_B=Mat3(*(S @ J @ S.T).ravel()))
+    assert distance(actual, frd_from_flu(alpha_B)) <= 1e-12 * (1.0 + np.linalg.norm(alpha_B))
 
 
 # The NED simulator's quick sanity checks -----------------------------------------------------------------------------
 
 
 def test_ned_simulator_check_1_hover_thrust_is_upward_in_ned():
-    """Level, q_bn = identity, rotor axis (0, 0, 1) in FRD: F_body.z < 0 and F_ned.z < 0, the whole weight of it."""
+    """Level, q_bn = identity, rotor axis (0, 0, 1) in FRD: F_body.z < 0 and F_ned.z < 0, equal to the weight."""
     iris = samara.vehicle("iris_documented")
     state, command = samara.hover(iris)
     q_enu_flu = attitude_enu_flu_from_ned_frd(IDENTITY)
@@ -293,7 +293,7 @@ def test_ned_simulator_check_1_hover_thrust_is_upward_in_ned():
 
 
 def test_ned_simulator_check_2_air_moving_north_pushes_north():
-    """wind_ned = (5, 0, 0) on a vehicle that stands still: v̇ = (d/m) 5 m/s² northwards, d = 0.05 N·s/m, m = 1.5 kg."""
+    """wind_ned = (5, 0, 0) on a resting vehicle: v̇ = (d/m) 5 m/s² northwards, d = 0.05 N·s/m, m = 1.5 kg."""
     iris = samara.vehicle("iris_documented")
     state, command = samara.hover(iris)
     air = samara.CALM._replace(wind_W=enu_from_ned(Vec3(5.0, 0.0, 0.0)))
@@ -311,7 +311,7 @@ def test_ned_simulator_check_3_ten_metres_down_is_ten_metres_lower():
 
 
 def test_ned_simulator_check_4_yaw_90_degrees_aligns_the_nose_with_east():
-    """In NED; in ENU the same attitude is no rotation at all."""
+    """In NED; in ENU the same attitude is the identity."""
     q_ned_frd = quat_from_euler(0.0, 0.0, math.pi / 2)
     assert distance(rotate(q_ned_frd, Vec3(1.0, 0.0, 0.0)), (0.0, 1.0, 0.0)) <= 2 * EPS
     assert same_turn(attitude_enu_flu_from_ned_frd(q_ned_frd), IDENTITY) <= 2 * EPS
@@ -320,7 +320,7 @@ def test_ned_simulator_check_4_yaw_90_degrees_aligns_the_nose_with_east():
 
 @law
 @given(speed=st.floats(0.0, 40.0), degrees=st.floats(0.0, 360.0))
-def test_wind_blows_away_from_where_it_comes_from(speed, degrees):
+def test_wind_blows_away_from_its_origin(speed, degrees):
     """A wind "from ψ" carries a balloon towards ψ + 180°: a compass bearing, by complex numbers (north + i east)."""
     towards = speed * np.exp(1j * math.radians(degrees + 180.0))
     expected_ned = (towards.real, towards.imag, 0.0)
@@ -341,8 +341,8 @@ def test_north_wind_blows_south_and_east_wind_blows_west(degrees, towards_enu):
 # The Earth ---------------------------------------------------------------------------------------------------------
 
 
-def degrees(whole: int, minutes: int, seconds: float) -> float:
-    return math.radians(whole + minutes / 60 + seconds / 3600)
+def degrees(full_degrees: int, minutes: int, seconds: float) -> float:
+    return math.radians(full_degrees + minutes / 60 + seconds / 3600)
 
 
 def test_earth_centred_coordinates_of_the_published_example():
@@ -370,14 +370,14 @@ def test_geodetic_coordinates_come_back_to_nanometres_over_the_globe():
     longitude = np.concatenate([rng.uniform(-math.pi, math.pi, 100_000), [1.0, -2.0, 0.0, math.pi]])
     altitude = rng.uniform(-1e3, 1e4, latitude.size)
     back = geodetic_from_earth(earth_from_geodetic(Geodetic(latitude, longitude, altitude)))
-    turned = np.angle(np.exp(1j * (back.longitude - longitude)))
+    longitude_error = np.angle(np.exp(1j * (back.longitude - longitude)))
     assert np.abs(back.latitude - latitude).max() * 6.4e6 <= 5e-9
-    assert np.abs(turned * np.cos(latitude)).max() * 6.4e6 <= 5e-9
+    assert np.abs(longitude_error * np.cos(latitude)).max() * 6.4e6 <= 5e-9
     assert np.abs(back.altitude - altitude).max() <= 6e-9
 
 
 def test_local_coordinates_come_back_to_nanometres():
-    """ENU within 5 km of anywhere → latitude, longitude, altitude → ENU."""
+    """ENU within 5 km of any position → latitude, longitude, altitude → ENU."""
     rng = np.random.default_rng(2)
     origin = Geodetic(
         np.arcsin(rng.uniform(-1, 1, 20_000)), rng.uniform(-3, 3, 20_000), rng.uniform(-100, 9000, 20_000)
@@ -389,7 +389,7 @@ def test_local_coordinates_come_back_to_nanometres():
 def test_a_short_walk_follows_the_radii_of_curvature():
     """dN = (M + h) dφ, dE = (N + h) cos φ dλ with M = a(1−e²)/(1−e² sin²φ)^{3/2}, N = a/√(1−e² sin²φ): textbook radii.
 
-    The tangent plane leaves the curved Earth by d²/2R upwards and d² tan φ/2R sideways: both are taken off.
+    The tangent plane departs from the Earth by d²/2R upwards and d² tan φ/2R sideways; both are subtracted.
     """
     a, e2 = 6378137.0, 0.0066943799901413165  # WGS 84, e² as published (NGA.STND.0036)
     phi, lam, h = math.radians(47.397742), math.radians(8.545594), 488.0  # the NED simulator's home
@@ -409,15 +409,15 @@ def test_a_short_walk_follows_the_radii_of_curvature():
 
 
 def test_home_is_the_origin_of_its_own_frame():
-    """The NED simulator's home, 47.397742°N 8.545594°E 488 m: zero there, and 100 m NED comes back as 100 m."""
+    """The NED simulator's home, 47.397742°N 8.545594°E 488 m: 0 at home, and 100 m NED is recovered as 100 m."""
     home = Geodetic(math.radians(47.397742), math.radians(8.545594), 488.0)
     assert enu_from_geodetic(home, home) == (0.0, 0.0, 0.0)
     p_ned = Vec3(100.0, -100.0, -20.0)
-    there = geodetic_from_enu(enu_from_ned(p_ned), home)
-    assert distance(ned_from_enu(enu_from_geodetic(there, home)), p_ned) <= 5e-9
-    assert there.latitude > home.latitude and there.longitude < home.longitude
+    position = geodetic_from_enu(enu_from_ned(p_ned), home)
+    assert distance(ned_from_enu(enu_from_geodetic(position, home)), p_ned) <= 5e-9
+    assert position.latitude > home.latitude and position.longitude < home.longitude
     # the Earth falls away from the tangent plane by d²/2R
-    assert there.altitude - altitude_from_ned(p_ned, 488.0) == pytest.approx(2e4 / 2 / 6.38e6, rel=0.01)
+    assert position.altitude - altitude_from_ned(p_ned, 488.0) == pytest.approx(2e4 / 2 / 6.38e6, rel=0.01)
 
 
 @pytest.mark.parametrize("convert", [ned_from_enu, enu_from_ned, frd_from_flu, flu_from_frd])
@@ -426,7 +426,7 @@ def test_vector_maps_take_lists_and_arrays_with_the_components_first(convert):
     assert convert([1.0, 2.0, 3.0]) == convert((1.0, 2.0, 3.0)) == expected
     assert convert(np.array([1.0, 2.0, 3.0])) == expected
     many = convert(np.array([[1.0, -1.0], [2.0, -2.0], [3.0, -3.0]]))
-    assert [tuple(own) for own in np.array(many).T] == [tuple(expected), tuple(-expected)]
+    assert [tuple(row) for row in np.array(many).T] == [tuple(expected), tuple(-expected)]
     for wrong in (np.zeros((5, 3)), [1.0, 2.0], 3.0):
         with pytest.raises(ValueError, match=r"expected a Vec3, or three components"):
             convert(wrong)

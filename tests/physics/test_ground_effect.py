@@ -18,20 +18,20 @@ from samara.physics.air.ground_effect import (
     ceiling_ratio,
     cheeseman_bennett,
     image_inflow,
-    opposite_rotors,
+    max_rotor_distance,
 )
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.physics.types import Environment
-from samara.sim.plant import Plant, place
+from samara.sim.plant import Plant, set_plant_state
 
-RADIUS, LEGS = 0.0231, 0.03  # of a Crazyflie 2.1: its rotors, and how high they are when it stands [m]
+RADIUS, LEGS = 0.0231, 0.03  # of a Crazyflie 2.1: rotor radius, and rotor height on the ground [m]
 
 
 def crazyflie(mass=0.032, **parameters):
-    """A Crazyflie 2.1 with ground effect, of the weight it had in the experiments."""
+    """A Crazyflie 2.1 with ground effect, with its weight in the experiments."""
     vehicle = samara.vehicle("crazyflie_documented").replace({"mass": mass, "rotors.radius": RADIUS})
-    parameters = {"body_lift": 2.0, "body_distance": opposite_rotors(vehicle)} | parameters
+    parameters = {"body_lift": 2.0, "body_distance": max_rotor_distance(vehicle)} | parameters
     return vehicle.with_effect(GROUND_EFFECT, GroundEffect(**parameters))
 
 
@@ -39,15 +39,15 @@ FLOOR = Ground()
 
 
 def ratio(vehicle, height, q_WB=IDENTITY, ground=FLOOR):
-    """(T∞ + what the ground adds) / T∞ along the body's z, at the rotor speeds of free hover"""
+    """(T∞ + ΔT of the ground) / T∞ along the body's z, at the rotor speeds of free hover"""
     state, command = samara.hover(vehicle.without_effect("ground_effect"))
     place = ground.point_W + ground.normal_W * height
-    state = at_rest(vehicle, place, q_WB)._replace(rotor_speed=state.rotor_speed)
+    state = state_at_rest(vehicle, place, q_WB)._replace(rotor_speed=state.rotor_speed)
     parts = samara.wrench_breakdown(state, command, vehicle, Environment(ground=ground))
     return 1.0 + parts["ground_effect"].f_B.z / parts["rotors"].f_B.z, parts["ground_effect"]
 
 
-def published(z, radius, d, b, body_lift):
+def published_ratio(z, radius, d, b, body_lift):
     """Sanchez-Cuevas, Heredia and Ollero's equation for a square of four rotors, as printed."""
     inflow = (
         (radius / (4 * z)) ** 2
@@ -62,14 +62,14 @@ def published(z, radius, d, b, body_lift):
 def test_the_images_of_four_rotors_are_the_published_equation(z):
     """The sum over images, each rotor with every image, is the square's equation; without body lift, and with it."""
     for body_lift in (0.0, 2.0):
-        found, added = ratio(crazyflie(body_lift=body_lift), z)
-        wanted = published(z, RADIUS, 0.046 * math.sqrt(2), 0.092, body_lift)
-        assert found == pytest.approx(min(wanted, 2.0), rel=1e-12)
+        actual, added = ratio(crazyflie(body_lift=body_lift), z)
+        expected = published_ratio(z, RADIUS, 0.046 * math.sqrt(2), 0.092, body_lift)
+        assert actual == pytest.approx(min(expected, 2.0), rel=1e-12)
         assert list(added.tau_B) == pytest.approx([0.0] * 3, abs=1e-15)
 
 
 def test_far_neighbours_leave_cheeseman_and_bennett():
-    """One rotor alone: 1/(1 − (R/4h)²), and its own image blows (R/4h)² of what it does."""
+    """One isolated rotor: 1/(1 − (R/4h)²); its image induces (R/4h)² of its velocity."""
     up = Vec3(0.0, 0.0, 1.0)
     for h in (0.1, 0.3, 1.0):
         assert image_inflow(Vec3(0.0, 0.0, 0.0), h, up, up, radius=0.2) == pytest.approx(
@@ -80,8 +80,8 @@ def test_far_neighbours_leave_cheeseman_and_bennett():
 
 
 def test_the_image_is_a_source_in_free_air():
-    """A rotor as a source of strength πR²v, half of it down: its mirror's flow at the ground cancels its own there, so
-    no air goes through the ground; along the axis it is the inverse square of the distance."""
+    """A rotor as a source of strength πR²v, half of it down: the flow of its image cancels its normal flow at the ground, so
+    no air passes through the ground; along the axis it falls with the square of the distance."""
     up, radius, h = Vec3(0.0, 0.0, 1.0), 0.1, 0.3
     for x in (0.0, 0.2, 0.7):
         from_below = image_inflow(Vec3(x, 0.0, -h), h, up, up, radius=radius)  # felt on the ground
@@ -90,18 +90,18 @@ def test_the_image_is_a_source_in_free_air():
 
 
 def test_any_plane_will_do():
-    """Turn drone and ground together and the body feels the same; world z plays no part."""
+    """Rotating drone and ground together gives the same body wrench; world z has no influence."""
     vehicle = crazyflie()
     level = ratio(vehicle, 0.04)[1]
     for q in (quat_from_euler(0.7, -0.4, 2.0), normalize(Quat(0.1, 0.9, -0.3, 0.2))):
         ground = Ground(Vec3(3.0, -2.0, 5.0), rotate(q, Vec3(0.0, 0.0, 1.0)))
-        turned = ratio(vehicle, 0.04, q, ground)[1]
-        assert np.array(turned.f_B) == pytest.approx(np.array(level.f_B), rel=1e-9, abs=1e-15)
-        assert np.array(turned.tau_B) == pytest.approx(np.array(level.tau_B), abs=1e-15)
+        rotated = ratio(vehicle, 0.04, q, ground)[1]
+        assert np.array(rotated.f_B) == pytest.approx(np.array(level.f_B), rel=1e-9, abs=1e-15)
+        assert np.array(rotated.tau_B) == pytest.approx(np.array(level.tau_B), abs=1e-15)
 
 
 def test_a_tilted_drone_is_levelled_by_the_ground():
-    """The lower rotors gain more: a torque against the tilt. Upside down, blowing away from the ground, there is none."""
+    """The lower rotors gain more: a torque against the tilt. Upside down, blowing away from the ground, it is 0."""
     vehicle = crazyflie()
     rolled = ratio(vehicle, 0.06, quat_from_euler(0.2, 0.0, 0.0))[1]
     assert rolled.tau_B.x < -1e-7
@@ -110,7 +110,7 @@ def test_a_tilted_drone_is_levelled_by_the_ground():
 
 
 def test_rolled_over_a_slope_every_rotor_counts_by_the_height_of_its_own_hub():
-    """Σ (R²/4)(r·a)/|r|³ from every image to every hub, by places in the world, beside what the effect says in body axes"""
+    """Σ (R²/4)(r·a)/|r|³ from every image to every hub, by positions in the world, against the effect in body axes"""
     vehicle, q_WB = crazyflie(body_lift=0.0), quat_from_euler(0.3, -0.2, 0.7)
     ground = Ground(Vec3(1.0, -2.0, 0.5), direction(Vec3(0.1, -0.2, 1.0)))
     center = ground.point_W + ground.normal_W * 0.07
@@ -129,7 +129,7 @@ def test_rolled_over_a_slope_every_rotor_counts_by_the_height_of_its_own_hub():
 
 
 def test_it_fades_and_stays_finite():
-    """Nothing is left at 2 m, it grows towards the ground, and in it the thrust at most doubles."""
+    """It is 0 at 2 m, grows towards the ground, and at most doubles the thrust."""
     vehicle = crazyflie()
     gains = [ratio(vehicle, height)[0] for height in (-0.01, 0.0, 0.001, 0.01, 0.03, 0.1, 0.5, 2.0)]
     assert gains == sorted(gains, reverse=True) and gains[0] == 2.0
@@ -137,13 +137,13 @@ def test_it_fades_and_stays_finite():
 
 
 def test_under_a_ceiling_by_momentum_theory():
-    """Solved, not quoted: air comes in through the gap's side at u = v r/2h, so the ceiling is sucked down by the mean of
+    """Solved, not quoted: air enters through the gap's side at u = v r/2h, so the ceiling is pulled down by the mean of
     ½ρu²; momentum and Bernoulli then fix the far wake; at the same power T v = T∞ v∞."""
     density, radius, power = 1.2, 0.1, 10.0
     area = math.pi * radius**2
 
     def hover(suction):
-        """Thrust at that power, the ceiling being sucked by suction · ½ρv²A."""
+        """Thrust at that power, with a suction of suction · ½ρv²A on the ceiling."""
 
         def excess(v):
             wake = brentq(lambda w: 0.5 * w**2 - v * w - 0.5 * suction * v**2, 1e-9, 1e3 * v + 1.0)
@@ -163,18 +163,18 @@ def test_a_ceiling_pulls_a_drone_up_and_only_from_below():
     state, command = samara.hover(vehicle.without_effect("ceiling_effect"))
     lifts = []
     for z in (0.0, 2.9, 2.97, 2.99, 3.1):
-        own = at_rest(vehicle, Vec3(0.0, 0.0, z))._replace(rotor_speed=state.rotor_speed)
-        lifts.append(samara.wrench_breakdown(own, command, vehicle)["ceiling_effect"].f_B.z)
+        hovering = state_at_rest(vehicle, Vec3(0.0, 0.0, z))._replace(rotor_speed=state.rotor_speed)
+        lifts.append(samara.wrench_breakdown(hovering, command, vehicle)["ceiling_effect"].f_B.z)
     assert 0.0 < lifts[0] < 1e-6 and lifts[:4] == sorted(lifts[:4]) and lifts[4] == 0.0
     assert lifts[2] == pytest.approx(vehicle.mass * 9.80665 * (ceiling_ratio(0.03, radius=RADIUS) - 1.0), rel=1e-3)
 
 
 def test_hover_near_the_ground_needs_less():
-    """At √(1/ratio) of the speed it hangs still, through the whole equation of motion."""
+    """At √(1/ratio) of the speed all rates vanish, by the complete equation of motion."""
     vehicle = crazyflie()
     free, command = samara.hover(vehicle.without_effect("ground_effect"), p_W=(0.0, 0.0, 0.05))
     slower = tuple(ratio(vehicle, 0.05)[0] ** -0.5 * speed for speed in free.rotor_speed)
-    rate = samara.derivative(at_rest(vehicle, free.p_W)._replace(rotor_speed=slower), command, vehicle)
+    rate = samara.derivative(state_at_rest(vehicle, free.p_W)._replace(rotor_speed=slower), command, vehicle)
     assert list(rate.v_W) == pytest.approx([0.0] * 3, abs=1e-9)
 
 
@@ -183,12 +183,12 @@ def test_it_is_machine_code_and_jax_like_the_rest():
     """One step near the ground, tilted: the compiled plant, JAX under jit, and floats."""
     vehicle = crazyflie()
     free, command = samara.hover(vehicle.without_effect("ground_effect"))
-    state = at_rest(vehicle, Vec3(0.1, 0.2, 0.05), quat_from_euler(0.1, -0.2, 0.3))._replace(
+    state = state_at_rest(vehicle, Vec3(0.1, 0.2, 0.05), quat_from_euler(0.1, -0.2, 0.3))._replace(
         rotor_speed=free.rotor_speed
     )
     by_float = flatten(samara.step(state, command, vehicle, dt=1e-3))
     plant = Plant(vehicle)
-    place(plant, 0, state)
+    set_plant_state(plant, 0, state)
     plant.command[:, 0] = command
     plant.advance(0, 1000)
     assert plant.state[:, 0] == pytest.approx(by_float, rel=1e-12, abs=1e-15)
@@ -198,7 +198,7 @@ def test_it_is_machine_code_and_jax_like_the_rest():
     )
 
 
-def measured(folder):
+def measured_lift(folder):
     """Heights of the rotors [m] and extra lift [g], without the bin in which the legs touch."""
     table = np.genfromtxt(folder / "data" / "interaction" / "ground_effect_cf21.csv", delimiter=",", names=True)
     z = 0.5 * (table["z_m_lo"] + table["z_m_hi"])
@@ -206,27 +206,27 @@ def measured(folder):
 
 
 def extra_lift(vehicle, heights):
-    """W (1 − 1/ratio) [g]: who hovers in ground effect asks for less, and the rest is what was measured."""
+    """W (1 − 1/ratio) [g]: hover in ground effect needs less thrust; the difference was measured."""
     return np.array([1e3 * vehicle.mass * (1 - 1 / ratio(vehicle, h)[0]) for h in heights])
 
 
 def test_a_real_crazyflie_over_the_floor(shared_folder, record_property):
-    """Neural-Swarm2's flights: 1.5 g RMSE without, 0.54 g with the published constants, 0.47 g with the body's own K_b.
+    """Neural-Swarm2's flights: 1.5 g RMSE without, 0.54 g with the published constants, 0.47 g with a fitted K_b.
 
-    Rotor height is z − 0.05 + 0.03: the body rests at z = 0.05 m, and then its rotors are 0.03 m high. With b between
-    opposite rotors, as published, the best K_b is 2.04: the published 2 cannot be bettered. With b the length of an arm,
-    from the rotors to the body in the middle, K_b = 1.25 fits better.
+    Rotor height is z − 0.05 + 0.03: the body rests at z = 0.05 m, with its rotors 0.03 m high. With b between
+    opposite rotors, as published, the best K_b is 2.04, close to the published 2. With b the length of an arm,
+    from the rotors to the centre of the body, K_b = 1.25 fits better.
     """
-    heights, lift = measured(shared_folder)
+    heights, lift = measured_lift(shared_folder)
 
     def rmse(vehicle):
         return math.sqrt(np.mean((extra_lift(vehicle, heights) - lift) ** 2))
 
     def best(**parameters):
-        found = minimize_scalar(
+        minimum = minimize_scalar(
             lambda k: rmse(crazyflie(body_lift=k, **parameters)), bounds=(0.1, 5.0), method="bounded"
         )
-        return found.x, found.fun
+        return minimum.x, minimum.fun
 
     none, images, with_body = math.sqrt(np.mean(lift**2)), rmse(crazyflie(body_lift=0.0)), rmse(crazyflie())
     fitted, of_arm = best(), best(body_distance=0.046)

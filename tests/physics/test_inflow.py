@@ -1,4 +1,4 @@
-"""The air through a rotor: closed forms of momentum theory, one smooth curve through all flow states, dynamic inflow."""
+"""Inflow of a rotor: closed forms of momentum theory, one smooth curve through all flow states, dynamic inflow."""
 
 import math
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.spatial.transform import Rotation
-from support.worlds import fly, rotation, states_of
+from support.traced_flights import fly, record_states, rotation
 
 import samara
 from samara import Environment
@@ -25,13 +25,13 @@ from samara.physics.rotors.blade_element import (
     RotorDrag,
     air_load,
     balanced_inflow,
-    blade_numbers,
+    blade_coefficients,
     gradient_rate,
     hub_flow,
     in_plane_force,
-    inflow_goal,
     inflow_gradient,
     inflow_rate,
+    momentum_inflow,
 )
 from samara.physics.rotors.inflow import (
     RING_CENTRE,
@@ -78,7 +78,7 @@ def test_climb_follows_the_root_of_its_quadratic(x):
 
 @given(x=st.floats(-10.0, -2.101))
 def test_the_windmill_brake_follows_the_other_root(x):
-    """ν = −x/2 − √(x²/4 − 1): the smaller one, the one that leaves the wind behind"""
+    """ν = −x/2 − √(x²/4 − 1): the smaller root, of the windmill branch"""
     assert induced_ratio(x, 0.0) == pytest.approx(-0.5 * x - math.sqrt(0.25 * x**2 - 1.0), rel=1e-12)
 
 
@@ -90,7 +90,7 @@ def test_level_flight_is_glauerts(edge):
 
 
 def test_the_iterations_leave_nothing_of_the_momentum_balance():
-    """ν √(μ² + (x + ν)²) = 1 at every climb and side wind outside the ring; with one step less it would not hold"""
+    """ν √(μ² + (x + ν)²) = 1 at every climb and side wind outside the ring; with one step fewer it would not hold"""
     x, edge = np.meshgrid(np.linspace(-5.0, 5.0, 301), np.linspace(0.0, 5.0, 151))
     outside = np.hypot((x - RING_CENTRE) / RING_HALF_WIDTH, edge) >= 1.0
 
@@ -109,7 +109,7 @@ def test_the_iterations_leave_nothing_of_the_momentum_balance():
 
 @pytest.mark.parametrize("edge", [0.0, 0.2, 0.6, 0.95, 1.0, 1.3])
 def test_value_and_slope_are_continuous_through_all_flow_states(edge):
-    """Bends of the sampled curve shrink with the sampling: a jump in slope would stay, a jump in value grow."""
+    """Second differences of the sampled curve shrink with the sampling: a jump in slope would remain, one in value grow."""
     bends = []
     for n in (4001, 40001):
         x = np.linspace(-4.0, 2.0, n)
@@ -138,11 +138,11 @@ def test_johnsons_polynomial_meets_momentum_theory_around_its_ring():
 
 
 def test_the_vortex_ring_is_near_johnsons_cubic_and_below_leishmans_quartic():
-    """Within 9 % of the cubic but where it meets the windmill; Leishman's fit of other measurements is up to 45 % above."""
+    """Within 9 % of the cubic except near the windmill; Leishman's fit of other measurements is up to 45 % above."""
     x = np.linspace(-1.8, -1.0, 50)
-    own = induced_ratio(x, np.zeros_like(x))
-    assert np.abs(own / (x * (0.373 * x**2 - 1.991)) - 1.0).max() < 0.09
-    ratio = (1.0 - 1.125 * x - 1.372 * x**2 - 1.718 * x**3 - 0.655 * x**4) / own
+    actual = induced_ratio(x, np.zeros_like(x))
+    assert np.abs(actual / (x * (0.373 * x**2 - 1.991)) - 1.0).max() < 0.09
+    ratio = (1.0 - 1.125 * x - 1.372 * x**2 - 1.718 * x**3 - 0.655 * x**4) / actual
     assert ratio.min() > 1.1
     assert ratio.max() < 1.45
 
@@ -180,7 +180,7 @@ def test_the_skew_of_the_wake_is_the_tangent_of_half_its_angle(chi):
 
 def quadrature(speed: float, induced: float, climb: float, edge: float) -> tuple[float, float, float]:
     """T, Q, H summed over radius and azimuth from lift and drag of each blade element, small angles (Bramwell, chapter 3)"""
-    blade, R = blade_numbers(ROTOR, AIR), ROTOR.radius
+    blade, R = blade_coefficients(ROTOR, AIR), ROTOR.radius
     x, weight = np.polynomial.legendre.leggauss(12)
     r, weight = 0.5 * (x + 1.0), 0.5 * weight
     psi = 2.0 * math.pi * np.arange(32) / 32
@@ -191,8 +191,8 @@ def quadrature(speed: float, induced: float, climb: float, edge: float) -> tuple
     leaning = 0.5 * RHO * area * blade.lift * (blade.pitch * tangential - through) * through  # lift times u_P/u_T
     along = leaning + 0.5 * RHO * area * 8.0 * blade.profile * tangential**2
 
-    def mean(each):
-        return float(weight @ each.mean(axis=1))
+    def mean(element_values):
+        return float(weight @ element_values.mean(axis=1))
 
     return mean(lift), R * mean(r * along), mean(along * np.sin(psi))
 
@@ -215,14 +215,14 @@ def test_shaft_power_pays_for_climb_inflow_profile_and_drag(edge):
     induced, climb, tip = 4.0, 1.0, SPEED * ROTOR.radius
     load = air_load(SPEED, induced, moving(climb, edge), ROTOR, AIR, RHO)
     drag = -in_plane_force(SPEED, induced, moving(climb, edge), ROTOR, AIR, RHO).x
-    profile = RHO * math.pi * ROTOR.radius**2 * tip**3 * blade_numbers(ROTOR, AIR).profile
+    profile = RHO * math.pi * ROTOR.radius**2 * tip**3 * blade_coefficients(ROTOR, AIR).profile
     spent = load.thrust * (climb + induced) + profile * (1.0 + 3.0 * (edge / tip) ** 2) - drag * edge
     assert load.torque * SPEED == pytest.approx(spent, rel=1e-13)
 
 
 def test_the_in_plane_drag_has_the_textbook_slope_in_the_advance_ratio():
     """C_H = μ(σcd/4 + σaθλ/4), Leishman and Johnson, without flapping"""
-    blade, tip, induced = blade_numbers(ROTOR, AIR), SPEED * ROTOR.radius, 4.0
+    blade, tip, induced = blade_coefficients(ROTOR, AIR), SPEED * ROTOR.radius, 4.0
     unit = RHO * math.pi * ROTOR.radius**2 * tip**2
     slope = (8.0 * blade.profile + blade.lift * blade.pitch * induced / tip) / 4.0
     for mu in (0.01, 0.1, 0.3):
@@ -232,7 +232,7 @@ def test_the_in_plane_drag_has_the_textbook_slope_in_the_advance_ratio():
 
 @pytest.mark.parametrize("name", ["hexarotor_x", "octorotor_x"])
 def test_in_hover_the_blades_do_what_the_vehicle_says(name):
-    """T = kF Ω², Q = kM Ω² at v = v_h, whatever the solidity; and a figure of merit below one"""
+    """T = kF Ω², Q = kM Ω² at v = v_h, for every solidity; and a figure of merit below one"""
     rotor = samara.vehicle(name).rotors[0]
     for solidity in (0.05, 0.2):
         air = RotorAir(solidity)
@@ -241,11 +241,11 @@ def test_in_hover_the_blades_do_what_the_vehicle_says(name):
         load = air_load(400.0, v, HubFlow(0.0, STILL), rotor, air, RHO)
         assert load == pytest.approx((rotor.k_thrust * 400.0**2, rotor.k_torque * 400.0**2), rel=1e-13)
         assert load.thrust * v / (load.torque * 400.0) < 1.0
-        assert blade_numbers(rotor, air).profile > 0.0
+        assert blade_coefficients(rotor, air).profile > 0.0
 
 
 def test_translational_lift_and_the_cost_of_climb():
-    """At the same speed: a side wind adds thrust, a climb takes some, a descent adds some"""
+    """At the same speed: a side wind adds thrust, a climb reduces it, a descent adds some"""
 
     def thrust(climb, edge):
         flow = moving(climb, edge)
@@ -260,23 +260,23 @@ def test_the_balance_of_thrust_and_inflow_is_closed_in_every_flow_state():
     climb, edge = np.meshgrid(np.linspace(-13.0, 10.0, 47), np.linspace(0.0, 15.0, 16))
     flow = HubFlow(climb, Vec3(edge, 0.0 * edge, 0.0 * edge))
     v = balanced_inflow(SPEED, flow, ROTOR, AIR, RHO)
-    assert np.abs(inflow_goal(SPEED, v, flow, ROTOR, AIR, RHO) - v).max() < 2e-9
-    root = brentq(lambda v: inflow_goal(SPEED, v, moving(-8.0, 1.0), ROTOR, AIR, RHO) - v, 0.0, 30.0, xtol=1e-14)
+    assert np.abs(momentum_inflow(SPEED, v, flow, ROTOR, AIR, RHO) - v).max() < 2e-9
+    root = brentq(lambda v: momentum_inflow(SPEED, v, moving(-8.0, 1.0), ROTOR, AIR, RHO) - v, 0.0, 30.0, xtol=1e-14)
     assert balanced_inflow(SPEED, moving(-8.0, 1.0), ROTOR, AIR, RHO) == pytest.approx(root, abs=1e-8)
 
 
 def test_fewer_steps_would_leave_it_open(monkeypatch):
-    monkeypatch.setattr(rotor_air_file, "BALANCE_STEPS", rotor_air_file.BALANCE_STEPS - 2)
+    monkeypatch.setattr(rotor_air_file, "INFLOW_ITERATIONS", rotor_air_file.INFLOW_ITERATIONS - 2)
     flow = HubFlow(np.linspace(-13.0, -5.0, 60), Vec3(np.full(60, 2.5), np.zeros(60), np.zeros(60)))
     v = balanced_inflow(SPEED, flow, ROTOR, AIR, RHO)
-    assert np.abs(inflow_goal(SPEED, v, flow, ROTOR, AIR, RHO) - v).max() > 2e-9
+    assert np.abs(momentum_inflow(SPEED, v, flow, ROTOR, AIR, RHO) - v).max() > 2e-9
 
 
 # Dynamic inflow ----------------------------------------------------------------------------------------------------
 
 
 def test_the_inflow_settles_with_pitt_and_peters_time_constant():
-    """In hover τ = (8/3π) R/(4 v_h) at constant thrust; the blades' own lift shortens it by 1 + σa/(16λ_h)"""
+    """In hover τ = (8/3π) R/(4 v_h) at constant thrust; the change of the blades' lift shortens it by 1 + σa/(16λ_h)"""
     h = 1e-4 * HOVER_INDUCED
     rates = [inflow_rate(SPEED, HOVER_INDUCED + d, moving(), ROTOR, AIR, RHO) for d in (-h, h)]
     book = 8.0 / (3.0 * math.pi) * ROTOR.radius / (4.0 * HOVER_INDUCED)
@@ -291,7 +291,7 @@ def test_the_inflow_comes_to_rest_where_momentum_theory_is(climb, edge):
     """A quarter of a second from rest, in every flow state"""
     flow, v = moving(climb, edge), 0.5
     for _ in range(500):
-        v = rk4(lambda each: (inflow_rate(SPEED, each[0], flow, ROTOR, AIR, RHO),), (v,), 1e-3)[0]
+        v = rk4(lambda inflow: (inflow_rate(SPEED, inflow[0], flow, ROTOR, AIR, RHO),), (v,), 1e-3)[0]
     assert v == pytest.approx(balanced_inflow(SPEED, flow, ROTOR, AIR, RHO), rel=1e-6)
 
 
@@ -299,8 +299,8 @@ def settled_gradient(flow, omega_B=STILL, induced=4.0, rotor=ROTOR):
     """The fixed point of a linear system: g = −M⁻¹ ġ(0)"""
 
     def rate(first, second):
-        own = HarmonicInflow(induced, first, second)
-        return np.array(gradient_rate(SPEED, own, omega_B, flow, rotor, AIR, RHO))
+        inflow = HarmonicInflow(induced, first, second)
+        return np.array(gradient_rate(SPEED, inflow, omega_B, flow, rotor, AIR, RHO))
 
     start = rate(0.0, 0.0)
     matrix = np.stack([rate(1.0, 0.0) - start, rate(0.0, 1.0) - start], axis=1)[:2]
@@ -317,7 +317,7 @@ def test_a_gradient_settles_with_pitt_and_peters_second_time_constant():
 
 
 def test_in_forward_flight_more_air_is_drawn_at_the_back_and_on_the_advancing_side():
-    """k_x = (15π/32) tan(χ/2), divided by the deficiency; lift of the advancing side draws its own; mirrored with the spin"""
+    """k_x = (15π/32) tan(χ/2), divided by the deficiency; the lift of the advancing side adds inflow; mirrored with the spin"""
     flow, induced, tip = moving(0.0, 6.0), 4.0, SPEED * ROTOR.radius
     gradient, _ = settled_gradient(flow, induced=induced)
     carried = mass_flow_speed(induced, 0.0, 6.0, HOVER_INDUCED)
@@ -335,7 +335,7 @@ def test_in_forward_flight_more_air_is_drawn_at_the_back_and_on_the_advancing_si
 
 @pytest.mark.parametrize("effect", [MOMENTUM_AIR, DYNAMIC_AIR, DYNAMIC_AIR_3], ids=["momentum", "dynamic", "dynamic_3"])
 def test_a_vehicle_in_hover_does_not_notice(effect):
-    """The trim is the same, and stays one"""
+    """The trim is unchanged and remains a trim"""
     vehicle = CRAFT.with_effect(effect, AIR)
     state, command = samara.hover(vehicle)
     assert command == samara.hover(CRAFT)[1]
@@ -377,7 +377,7 @@ def test_rotors_and_their_air_together_are_the_load_of_the_blades():
 
 
 def test_each_hub_meets_its_own_air():
-    """u = v + ω × r − w at the hub: the derivative of its place less the wind that blows there"""
+    """u = v + ω × r − w at the hub: the rate of its position minus the local wind"""
     q_WB = quat_from_euler(0.3, -0.4, 1.0)
     v_W, omega_B, wind_W = Vec3(1.0, 2.0, -0.5), Vec3(2.0, -3.0, 1.0), Vec3(-1.0, 0.5, 0.2)
     rotor = ROTOR._replace(axis_B=Vec3(0.0, 0.6, 0.8))
@@ -393,9 +393,9 @@ def test_each_hub_meets_its_own_air():
 
 
 def test_a_gust_on_one_side_rolls_the_vehicle():
-    """An environment that knows the wind at each hub: an updraught under the left rotors lifts the left side."""
+    """An environment with the wind at each hub: an updraught under the left rotors lifts the left side."""
 
-    gusty = Environment(hub_wind_W=tuple(Vec3(0.0, 0.0, 1.0 if own.r_B.y > 0.0 else 0.0) for own in CRAFT.rotors))
+    gusty = Environment(hub_wind_W=tuple(Vec3(0.0, 0.0, 1.0 if rotor.r_B.y > 0.0 else 0.0) for rotor in CRAFT.rotors))
     vehicle = CRAFT.with_effect(MOMENTUM_AIR, AIR)
     state, command = samara.hover(vehicle)
     calm, gust = (samara.wrench_breakdown(state, command, vehicle, air)["rotors"] for air in (Environment(), gusty))
@@ -404,7 +404,7 @@ def test_a_gust_on_one_side_rolls_the_vehicle():
 
 
 def test_turning_rotors_resist_a_roll():
-    """ω × r: the side that goes down meets air from below and lifts more"""
+    """ω × r: the side that moves down meets air from below and gains lift"""
     vehicle = CRAFT.with_effect(MOMENTUM_AIR, AIR)
     state, command = samara.hover(vehicle)
     rolling = samara.wrench_breakdown(state._replace(omega_B=Vec3(1.0, 0.0, 0.0)), command, vehicle)["rotors"]
@@ -427,9 +427,9 @@ def test_after_a_sudden_descent_the_inflow_follows():
     still = CRAFT.with_effect(DYNAMIC_AIR, AIR)
     start, command = samara.hover(still)
     vehicle = still.without_effect("gravity").replace(mass=1e6)
-    own = tuple(start.effects[still.index(each.name)] for each in vehicle.structure.effects)
-    flown = fly(vehicle, start._replace(v_W=Vec3(0.0, 0.0, -2.0), effects=own), command, 0.3)
-    induced = states_of(vehicle, flown).effects[vehicle.index("rotor_air")][0].induced
+    effect_states = tuple(start.effects[still.index(effect.name)] for effect in vehicle.structure.effects)
+    flown = fly(vehicle, start._replace(v_W=Vec3(0.0, 0.0, -2.0), effects=effect_states), command, 0.3)
+    induced = record_states(vehicle, flown).effects[vehicle.index("rotor_air")][0].induced
     assert induced[0] == pytest.approx(HOVER_INDUCED, rel=1e-9)
     assert induced[-1] == pytest.approx(balanced_inflow(SPEED, moving(-2.0), ROTOR, AIR, RHO), rel=1e-3)
     assert (np.diff(induced) >= -1e-7).all()  # its slow loss of speed

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import simpson
 from scipy.optimize import brentq
-from support.worlds import fly, state_of, states_of
+from support.traced_flights import fly, record_state, record_states
 
 import samara
 from samara import Environment
@@ -16,12 +16,12 @@ from samara.physics.rotors.actuator import ActuatorState, Lag, SecondOrder, lag_
 from samara.physics.rotors.battery import (
     BatteryState,
     Ideal,
-    Source,
     Thevenin,
+    VoltageSource,
     battery_rate,
+    battery_source,
+    branch_current,
     parallel_sources,
-    share_of_current,
-    source_of,
 )
 from samara.physics.rotors.motor import DcMotor, dc_motor_rate, effective_duty, limited_current
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, THEVENIN_BATTERY, bus_voltage, supply_voltage
@@ -57,7 +57,7 @@ def test_ned_simulator_hover_speed_duty_and_current():
     state, command = samara.hover(iris_on_12_volts())
     assert state.rotor_speed == pytest.approx((213.095,) * 4, abs=5e-4)
     assert command == pytest.approx((0.56674,) * 4, abs=5e-6)
-    # by another road: the power that leaves the bus is what turns the rotor, heats the winding and the controller
+    # by another method: the power that leaves the bus turns the rotor and heats the winding and the controller
     speed, constant = 213.09521203, 60.0 / (2.0 * math.pi * 920.0)
     drag_torque = 0.05 * 1.5 * 9.80665 / 4.0
     current = 0.6 + (drag_torque + 2e-6 * speed) / constant
@@ -101,7 +101,7 @@ def test_a_motor_runs_up_to_the_speed_at_which_its_torques_balance(duty):
 
 
 def test_a_stalled_motor_is_held_to_its_current_limit():
-    """Standing still at full duty the iris motor would draw V/R = 48 A; at 24 V the controller holds it to 60 A."""
+    """Stalled at full duty the iris motor would draw V/R = 48 A; at 24 V the controller limits it to 60 A."""
     motor = iris_motor()
     assert limited_current(1.0, 12.0, 0.0, motor) == pytest.approx(48.0, rel=1e-15)
     assert limited_current(1.0, 24.0, 0.0, motor) == 60.0
@@ -130,7 +130,7 @@ def test_ned_simulator_first_order_actuator_case():
     assert lag_step(0.0, 1.0, 0.05, Lag(0.0, 1.0, 0.1, 0.1)) == pytest.approx(1.0 - math.exp(-0.5), rel=1e-15)
 
 
-def test_the_exact_lag_step_is_what_rk4_converges_to():
+def test_rk4_converges_to_the_exact_lag_step():
     """Halving the step divides RK4's distance from the exact step by 2⁴."""
     motor = Lag(0.0, 2500.0, 0.015, 0.015)
     exact = lag_step(300.0, 1544.0, 0.06, motor)
@@ -155,7 +155,7 @@ def test_the_exact_lag_step_may_be_cut_anywhere():
 
 
 def test_speeding_up_and_slowing_down_have_their_own_time_constants():
-    """After one time constant 1 − 1/e of the way is done, with τ_rise upwards and τ_fall downwards."""
+    """After one time constant 1 − 1/e of the step is done, with τ_rise upwards and τ_fall downwards."""
     motor = Lag(0.0, 2500.0, 0.03, 0.05)
     done = 1.0 - math.exp(-1.0)
     assert lag_step(0.0, 1000.0, 0.03, motor) == pytest.approx(1000.0 * done, rel=1e-15)
@@ -180,27 +180,32 @@ def test_the_second_order_actuator_is_a_damped_oscillation():
     """ωn 30, ζ 0.7 (the NED simulator), and lightly damped, while the rate limit is far away."""
     for zeta in (0.7, 0.1):
         actuator = SecondOrder(30.0, zeta, 1e6)
-        own = ActuatorState(0.1, -2.0)
+        actuator_state = ActuatorState(0.1, -2.0)
         for step in range(1, 6):
-            own = rk45(lambda s, a=actuator: second_order_rate(s, 0.8, a), own, 0.05, rtol=1e-12, atol=1e-14)
+            actuator_state = rk45(
+                lambda s, a=actuator: second_order_rate(s, 0.8, a), actuator_state, 0.05, rtol=1e-12, atol=1e-14
+            )
             expected = damped_oscillation(0.05 * step, 0.1, -2.0, 0.8, 30.0, zeta)
-            assert own.position == pytest.approx(expected[0], abs=1e-11)
-            assert own.rate == pytest.approx(expected[1], abs=1e-9)
+            assert actuator_state.position == pytest.approx(expected[0], abs=1e-11)
+            assert actuator_state.rate == pytest.approx(expected[1], abs=1e-9)
 
 
 def test_the_rate_limit_turns_the_step_response_into_oscillation_line_oscillation():
-    """From rest the rate grows to the limit, stays there until the pull ωn²(u − x) falls to the brake 2ζωn ẋ, and the
-    actuator coasts in: three closed forms joined where they meet."""
+    """From rest the rate grows to the limit, stays there until the spring term ωn²(u − x) falls to the damping 2ζωn ẋ, and the
+    actuator coasts in: three closed forms, joined at their boundaries."""
     wn, zeta, limit, target = 30.0, 0.7, 3.0, 1.0
     reached = brentq(lambda t: damped_oscillation(t, 0.0, 0.0, target, wn, zeta)[1] - limit, 0.0, 0.02, xtol=1e-16)
     x_reached = damped_oscillation(reached, 0.0, 0.0, target, wn, zeta)[0]
     x_leaving = target - 2.0 * zeta * limit / wn
     leaving = reached + (x_leaving - x_reached) / limit
 
-    actuator, own, dt = SecondOrder(wn, zeta, limit), ActuatorState(0.0, 0.0), 1e-4
+    actuator, actuator_state, dt = SecondOrder(wn, zeta, limit), ActuatorState(0.0, 0.0), 1e-4
     for step in range(1, 5001):
-        before, own = own.position, rk4(lambda s: second_order_rate(s, target, actuator), own, dt)
-        assert own.position - before <= limit * dt * (1.0 + 1e-12)
+        before, actuator_state = (
+            actuator_state.position,
+            rk4(lambda s: second_order_rate(s, target, actuator), actuator_state, dt),
+        )
+        assert actuator_state.position - before <= limit * dt * (1.0 + 1e-12)
         time = step * dt
         if time < reached:
             expected = damped_oscillation(time, 0.0, 0.0, target, wn, zeta)[0]
@@ -208,12 +213,14 @@ def test_the_rate_limit_turns_the_step_response_into_oscillation_line_oscillatio
             expected = x_reached + limit * (time - reached)
         else:
             expected = damped_oscillation(time - leaving, x_leaving, limit, target, wn, zeta)[0]
-        assert own.position == pytest.approx(expected, abs=1e-6)  # the limit is met inside a step: first order in dt
+        assert actuator_state.position == pytest.approx(
+            expected, abs=1e-6
+        )  # the limit is met inside a step: first order in dt
     assert 0.0 < reached < 0.05 < 0.2 < leaving < 0.3  # all three pieces were passed through
 
 
 def test_an_actuated_vehicle_follows_its_actuators():
-    """The rotors hear the actuator's position, not the command: at first nothing, then the damped oscillation of it."""
+    """The rotors follow the actuator's position, not the command: at first 0, then its damped oscillation."""
     plain = samara.vehicle("crazyflie_documented")
     vehicle = plain.with_effect(samara.physics.rotors.propulsion.SECOND_ORDER_ACTUATOR, SecondOrder(30.0, 0.7, 1e6))
     state, command = samara.hover(vehicle)
@@ -223,8 +230,8 @@ def test_an_actuated_vehicle_follows_its_actuators():
     for _ in range(20):
         state = samara.step(state, stepped, vehicle, 1e-3)
     position, rate = damped_oscillation(0.02, command[0], 0.0, stepped[0], 30.0, 0.7)
-    for own in state.effects[vehicle.index("actuator")]:
-        assert own == pytest.approx((position, rate), abs=1e-6)
+    for actuator_state in state.effects[vehicle.index("actuator")]:
+        assert actuator_state == pytest.approx((position, rate), abs=1e-6)
 
 
 def without_effects(vehicle):
@@ -236,50 +243,52 @@ def without_effects(vehicle):
 
 def test_ned_simulator_thevenin_case():
     """2 Ah, OCV 12 V, R0 .05, R1 .1, C1 100, 5 A for 10 s: SOC .99305556, V1 .31606028, V 11.43393972."""
-    own = rk45(lambda s: battery_rate(s, 5.0, SMALL), BatteryState(1.0, 0.0), 10.0, rtol=1e-13, atol=1e-15)
-    assert own.charge == pytest.approx(1.0 - 5.0 * 10.0 / 7200.0, abs=1e-12)
-    assert own.polarisation == pytest.approx(5.0 * 0.1 * (1.0 - math.exp(-10.0 / (0.1 * 100.0))), abs=1e-11)
-    terminal = source_of(own, SMALL).voltage - 5.0 * SMALL.resistance
+    battery_state = rk45(lambda s: battery_rate(s, 5.0, SMALL), BatteryState(1.0, 0.0), 10.0, rtol=1e-13, atol=1e-15)
+    assert battery_state.charge == pytest.approx(1.0 - 5.0 * 10.0 / 7200.0, abs=1e-12)
+    assert battery_state.polarisation == pytest.approx(5.0 * 0.1 * (1.0 - math.exp(-10.0 / (0.1 * 100.0))), abs=1e-11)
+    terminal = battery_source(battery_state, SMALL).voltage - 5.0 * SMALL.resistance
     assert terminal == pytest.approx(12.0 - 0.25 - 0.5 * (1.0 - math.exp(-1.0)), abs=1e-10)
-    assert (own.charge, own.polarisation, terminal) == pytest.approx((0.99305556, 0.31606028, 11.43393972), abs=5e-9)
+    assert (battery_state.charge, battery_state.polarisation, terminal) == pytest.approx(
+        (0.99305556, 0.31606028, 11.43393972), abs=5e-9
+    )
 
 
 def test_the_open_circuit_voltage_goes_through_the_table_of_the_ned_simulator():
     """SOC 0, .1, .5, .9, 1 → 9, 10.8, 11.4, 12.3, 12.6 V, straight between them, constant beyond (NumPy's interp)."""
     battery = samara.vehicle("iris_documented")["battery"][0]
     charge = np.linspace(-0.1, 1.1, 1201)
-    ours = samara.physics.rotors.battery.open_circuit_voltage(charge, battery)
-    theirs = np.interp(charge, [0.0, 0.1, 0.5, 0.9, 1.0], [9.0, 10.8, 11.4, 12.3, 12.6])
-    assert ours == pytest.approx(theirs, rel=1e-14)
+    actual = samara.physics.rotors.battery.open_circuit_voltage(charge, battery)
+    expected = np.interp(charge, [0.0, 0.1, 0.5, 0.9, 1.0], [9.0, 10.8, 11.4, 12.3, 12.6])
+    assert actual == pytest.approx(expected, rel=1e-14)
 
 
 def test_ned_simulator_sharing_case():
-    """Equal batteries with R0 .05 and .10 Ω share the current 2 : 1, and together look like 1/(1/.05 + 1/.1)."""
-    sources = (Source(12.0, 0.05), Source(12.0, 0.10))
-    together = parallel_sources(sources)
-    assert together == pytest.approx((12.0, 1.0 / 30.0), rel=1e-15)
-    voltage = together.voltage - together.resistance * 30.0
-    first, second = (share_of_current(source, voltage) for source in sources)
+    """Equal batteries with R0 .05 and .10 Ω share the current 2 : 1, and together act as 1/(1/.05 + 1/.1)."""
+    sources = (VoltageSource(12.0, 0.05), VoltageSource(12.0, 0.10))
+    combined = parallel_sources(sources)
+    assert combined == pytest.approx((12.0, 1.0 / 30.0), rel=1e-15)
+    voltage = combined.voltage - combined.resistance * 30.0
+    first, second = (branch_current(source, voltage) for source in sources)
     assert (first, second) == pytest.approx((20.0, 10.0), rel=1e-13)
 
 
 def test_unequal_batteries_charge_each_other():
-    """Kirchhoff, no load: what the fuller one gives the emptier takes, ΔV/(R₁ + R₂)."""
-    sources = (Source(12.6, 0.02), Source(11.4, 0.03))
+    """Kirchhoff, no load: the current from the fuller battery to the emptier one is ΔV/(R₁ + R₂)."""
+    sources = (VoltageSource(12.6, 0.02), VoltageSource(11.4, 0.03))
     voltage = parallel_sources(sources).voltage
-    assert share_of_current(sources[0], voltage) == pytest.approx(1.2 / 0.05, rel=1e-13)
-    assert share_of_current(sources[1], voltage) == pytest.approx(-1.2 / 0.05, rel=1e-13)
+    assert branch_current(sources[0], voltage) == pytest.approx(1.2 / 0.05, rel=1e-13)
+    assert branch_current(sources[1], voltage) == pytest.approx(-1.2 / 0.05, rel=1e-13)
 
 
 def test_ned_simulator_back_emf_case():
     """Back-EMF 1.2 × duty × OCV at duty .2: the controller blocks, I = 0 and V = OCV."""
     motor = iris_motor()
     speed = 1.2 * 0.2 * 12.0 / motor.constant
-    assert bus_voltage(Source(12.0, 0.05), (0.2,), (speed,), (motor,)) == 12.0
+    assert bus_voltage(VoltageSource(12.0, 0.05), (0.2,), (speed,), (motor,)) == 12.0
 
 
 def test_a_disconnected_battery_gives_no_voltage_and_takes_no_current():
-    """0 V on the bus; the rotors coast down against air and bearings alone; the charge stays, V1 relaxes over R1 C1."""
+    """0 V on the bus; the rotors coast down against air and bearings only; the charge stays, V1 relaxes over R1 C1."""
     cut = Environment(battery_connected=0.0)
     for name in ("iris_documented", "hakoniwa"):  # the second could brake by charging, had it a circuit to charge
         vehicle = samara.vehicle(name)
@@ -292,7 +301,7 @@ def test_a_disconnected_battery_gives_no_voltage_and_takes_no_current():
         )
     vehicle = samara.vehicle("iris_documented")
     state, command = samara.hover(vehicle)
-    state = with_packs(state, vehicle, BatteryState(0.7, 0.3))
+    state = replace_packs(state, vehicle, BatteryState(0.7, 0.3))
     (rate,) = derivative(state, command, vehicle, cut).effects[vehicle.index("battery")]
     assert rate == pytest.approx((0.0, -0.3 / (0.01 * 2000.0)), rel=1e-15)
 
@@ -301,8 +310,8 @@ def test_a_disconnected_battery_gives_no_voltage_and_takes_no_current():
 
 
 def random_loads(rng, count, motors):
-    """Sources and motors of every kind at once: limited, charging or not, dead, standing, faster than the bus allows."""
-    source = Source(rng.uniform(6.0, 25.0, count), 10.0 ** rng.uniform(-3.0, -0.5, count))
+    """Sources and motors in every regime at once: limited, charging or not, dead, standing, faster than the bus allows."""
+    source = VoltageSource(rng.uniform(6.0, 25.0, count), 10.0 ** rng.uniform(-3.0, -0.5, count))
     loads = []
     for _ in range(motors):
         motor = DcMotor(
@@ -320,12 +329,12 @@ def random_loads(rng, count, motors):
     return source, *(tuple(column) for column in zip(*loads, strict=True))
 
 
-def drawn(voltage, duty, speed, motor):
-    """The current one motor takes from the bus: by its power, P = dVI, and the controller's share of it."""
-    wanted = (duty * voltage - motor.constant * speed) / motor.resistance
-    current = np.clip(wanted, motor.current_min, motor.current_max)
+def motor_bus_current(voltage, duty, speed, motor):
+    """The current of one motor from the bus: by its power, P = dVI, and the controller's efficiency."""
+    unlimited = (duty * voltage - motor.constant * speed) / motor.resistance
+    current = np.clip(unlimited, motor.current_min, motor.current_max)
     power = duty * voltage * current
-    return np.where(power > 0.0, power / motor.efficiency, power * motor.efficiency) / voltage, current, wanted
+    return np.where(power > 0.0, power / motor.efficiency, power * motor.efficiency) / voltage, current, unlimited
 
 
 @pytest.mark.parametrize("motors", [1, 4, 8])
@@ -333,19 +342,19 @@ def test_the_bus_voltage_satisfies_kirchhoff_whatever_the_motors_do(motors):
     """V = V₀ − R₀ Σ I(V) to 1e-12 of the larger side over 20 000 random loads, all regimes among them."""
     source, duties, speeds, kinds = random_loads(np.random.default_rng(motors), 20000, motors)
     voltage = bus_voltage(source, duties, speeds, kinds)
-    parts = [drawn(voltage, *load) for load in zip(duties, speeds, kinds, strict=True)]
+    parts = [motor_bus_current(voltage, *load) for load in zip(duties, speeds, kinds, strict=True)]
     demand = sum(current for current, _, _ in parts)
     residual = voltage - (source.voltage - source.resistance * demand)
     assert np.abs(residual).max() < 2e-12
     assert voltage.min() > 0.0
-    limited = [np.mean(current != wanted) for _, current, wanted in parts]
+    limited = [np.mean(current != unlimited) for _, current, unlimited in parts]
     charging = [np.mean(current < 0.0) for _, current, _ in parts]
     idle = [np.mean(duty == 0.0) for duty in duties]
     assert min(limited) > 0.1 and min(charging) > 0.05 and min(idle) > 0.03  # no regime is missing
 
 
 def test_the_bus_voltage_is_the_root_scipy_finds():
-    """Brent's method on the same equation, bracketed by no voltage and all the voltage the charging could give."""
+    """Brent's method on the same equation, bracketed by 0 V and the highest voltage that charging could give."""
     source, duties, speeds, kinds = random_loads(np.random.default_rng(7), 300, 4)
     voltage = bus_voltage(source, duties, speeds, kinds)
     for i in range(300):
@@ -355,7 +364,7 @@ def test_the_bus_voltage_is_the_root_scipy_finds():
         ]
 
         def excess(v, i=i, loads=loads):
-            return v - source.voltage[i] + source.resistance[i] * sum(drawn(v, *load)[0] for load in loads)
+            return v - source.voltage[i] + source.resistance[i] * sum(motor_bus_current(v, *load)[0] for load in loads)
 
         root = brentq(excess, 1e-9, 1e5, xtol=1e-13, rtol=1e-15)
         assert voltage[i] == pytest.approx(root, rel=1e-12)
@@ -365,22 +374,22 @@ def test_the_bus_voltage_is_the_root_scipy_finds():
 
 
 def power_balance(states, command, vehicle):
-    """(chemical power, where it goes) at every state of a batch, from the rates of the state alone."""
+    """(chemical power, its uses) at every state of a batch, from the rates of the state alone."""
     rate = derivative(states, command, vehicle)
     at = vehicle.index("battery")
     chemical, spent, voltages = 0.0, {}, []
 
-    def spend(what, watts):
-        spent[what] = spent.get(what, 0.0) + watts
+    def spend(use, watts):
+        spent[use] = spent.get(use, 0.0) + watts
 
-    for battery, own, own_rate in zip(vehicle["battery"], states.effects[at], rate.effects[at], strict=True):
-        current = -own_rate.charge * battery.capacity
-        ocv = np.interp(own.charge, battery.table_charge, battery.table_voltage)
+    for battery, battery_state, rates in zip(vehicle["battery"], states.effects[at], rate.effects[at], strict=True):
+        current = -rates.charge * battery.capacity
+        ocv = np.interp(battery_state.charge, battery.table_charge, battery.table_voltage)
         chemical = chemical + ocv * current
         spend("R0", current**2 * battery.resistance)
-        spend("R1", own.polarisation**2 / battery.polarisation_resistance)
-        spend("C1", battery.polarisation_capacitance * own.polarisation * own_rate.polarisation)
-        voltages.append(ocv - own.polarisation - current * battery.resistance)
+        spend("R1", battery_state.polarisation**2 / battery.polarisation_resistance)
+        spend("C1", battery.polarisation_capacitance * battery_state.polarisation * rates.polarisation)
+        voltages.append(ocv - battery_state.polarisation - current * battery.resistance)
     voltage = voltages[0]
     assert np.ptp(voltages, axis=0) == pytest.approx(0.0, abs=1e-12)  # one bus, one voltage
 
@@ -388,7 +397,7 @@ def power_balance(states, command, vehicle):
         command, states.rotor_speed, rate.rotor_speed, vehicle.rotors, strict=True
     ):
         motor = rotor.motor
-        from_bus, current, _ = drawn(voltage, duty, speed, motor)
+        from_bus, current, _ = motor_bus_current(voltage, duty, speed, motor)
         inflow = 1.0 / (1.0 + 8.0 * (states.v_W.z / (speed * rotor.radius)) ** 2)  # level, in still air
         spend("controller", voltage * from_bus - duty * voltage * current)
         spend("copper", current**2 * motor.resistance)
@@ -399,7 +408,7 @@ def power_balance(states, command, vehicle):
     return chemical, spent
 
 
-def with_packs(state, vehicle, *packs):
+def replace_packs(state, vehicle, *packs):
     at = vehicle.index("battery")
     return state._replace(effects=(*state.effects[:at], packs, *state.effects[at + 1 :]))
 
@@ -418,35 +427,35 @@ def charging(vehicle):
 @pytest.mark.parametrize(
     "change", [lambda vehicle: vehicle, two_batteries, charging], ids=["iris_documented", "two batteries", "charging"]
 )
-def test_what_the_battery_gives_is_what_the_rotors_take_and_the_rest_is_heat(change):
+def test_the_power_of_the_battery_is_rotor_power_plus_heat(change):
     """OCV · I = R0 + R1 + controller + copper + friction + air + d/dt (½ C1 V1² + ½ J Ω²), at every instant of a flight
-    that climbs, chops its throttle and climbs again; the limit is the rounding of the largest term."""
+    that climbs, chops its throttle and climbs again; the tolerance is the rounding of the largest term."""
     vehicle = change(samara.vehicle("iris_documented"))
     state, hovering = samara.hover(vehicle, p_W=(0.0, 0.0, 100.0))
     packs = (BatteryState(0.95, 0.02), BatteryState(0.65, 0.02))
-    state = with_packs(state, vehicle, *packs[: len(vehicle["battery"])])
-    seen, lowest = set(), 0.0
+    state = replace_packs(state, vehicle, *packs[: len(vehicle["battery"])])
+    uses, lowest = set(), 0.0
     for factor, seconds in ((1.3, 1.0), (0.1, 0.3), (1.1, 1.0)):
         command = tuple(factor * duty for duty in hovering)
         records = fly(vehicle, state, command, seconds)
-        chemical, spent = power_balance(states_of(vehicle, records), command, vehicle)
+        chemical, spent = power_balance(record_states(vehicle, records), command, vehicle)
         imbalance = np.abs(chemical - sum(spent.values()))
         assert imbalance.max() < 1e-13 * max(np.abs(watts).max() for watts in spent.values())
-        seen |= {what for what, watts in spent.items() if watts.max() > 1e-3}
+        uses |= {use for use, watts in spent.items() if watts.max() > 1e-3}
         lowest = min(lowest, chemical.min())
-        state = state_of(vehicle, records[-1])
-    assert seen == {"R0", "R1", "C1", "controller", "copper", "friction", "bearings", "air", "rotors"}
+        state = record_state(vehicle, records[-1])
+    assert uses == {"R0", "R1", "C1", "controller", "copper", "friction", "bearings", "air", "rotors"}
     assert (lowest < -1.0) == (change is charging)
 
 
 def test_the_energy_taken_from_the_battery_is_the_area_under_its_table():
-    """Over a whole climb, capacity × ∫ OCV dSOC (from the table) is the time integral of all that was spent (Simpson)."""
+    """Over a complete climb, capacity × ∫ OCV dSOC (from the table) is the time integral of all uses (Simpson)."""
     vehicle = samara.vehicle("iris_documented")
     state, hovering = samara.hover(vehicle)
-    state = with_packs(state, vehicle, BatteryState(0.85, 0.0))
+    state = replace_packs(state, vehicle, BatteryState(0.85, 0.0))
     command = tuple(1.2 * duty for duty in hovering)
     dt = 5e-4
-    states = states_of(vehicle, fly(vehicle, state, command, 2.0, dt=dt))
+    states = record_states(vehicle, fly(vehicle, state, command, 2.0, dt=dt))
     watts = sum(power_balance(states, command, vehicle)[1].values())
     charge = states.effects[vehicle.index("battery")][0].charge
     assert 0.5 < charge[-1] < charge[0] < 0.9  # one straight piece of the table: 11.4 V at .5, 12.3 V at .9

@@ -1,31 +1,39 @@
-"""An effect that says it is idle does exactly nothing, and a step that leaves it out is the same step."""
+"""An idle effect does exactly nothing, and a step without it gives the same bits."""
 
 import numpy as np
 import pytest
-from support.shipped import shipped
+from support.vehicle_parameters import shipped_vehicle_parameters
 
 import samara
 from samara import Environment
 from samara.core.algebra import Quat, Vec3
-from samara.core.integrate import ONE_STEP, integrator_named
+from samara.core.integrate import FIXED_STEP_INTEGRATORS, find_integrator
 from samara.core.tree import flatten
-from samara.physics.ground.contact import CLEAR, LONGEST, Ground
-from samara.physics.idle_effects import all_idle, quiet, quieted, woken
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.ground.contact import CLEARANCE, MAX_QUATERNION_NORM_SQUARED, Ground
+from samara.physics.idle_effects import is_idle, resume_effect_states, suspend_effect_states, suspend_idle_effects
+from samara.physics.multirotor import derivative, state_at_rest
 
-GRIPS = (0.0, 0.0, 1e-21, 3e-20, 1e-19, 1e-170, 1e-3)  # [m]: none, forgotten, held, and so small that its square is 0
+GRIPS = (
+    0.0,
+    0.0,
+    1e-21,
+    3e-20,
+    1e-19,
+    1e-170,
+    1e-3,
+)  # [m]: none, negligible, active, and so small that its square is 0
 N = 4000
 
 
 def around_the_threshold(contact, dtype, seed):
-    """States from below the ground to twice out of its reach, in any attitude, also between stages; planes of any slope."""
+    """States from below the ground to twice the clear height, in any attitude, also between stages; planes of any slope."""
     rng = np.random.default_rng(seed)
     normal = rng.normal(size=(3, N))
     normal *= np.where(rng.random(N) < 0.8, 1.0, rng.uniform(0.5, 1.5, N)) / np.linalg.norm(normal, axis=0)
     q = rng.normal(size=(4, N))
     q *= np.sqrt(np.where(rng.random(N) < 0.5, 1.0, rng.uniform(0.9, 1.2, N))) / np.linalg.norm(q, axis=0)
     point = rng.normal(0.0, 10.0, size=(3, N))
-    height = rng.uniform(-0.2, 2.0, N) * contact.reach / np.linalg.norm(normal, axis=0)
+    height = rng.uniform(-0.2, 2.0, N) * contact.bounding_radius / np.linalg.norm(normal, axis=0)
     p = point + normal * height
 
     def vec(x):
@@ -45,16 +53,16 @@ def around_the_threshold(contact, dtype, seed):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_vehicle_parameters())
 def test_idle_contact_is_exactly_nothing(name, dtype):
-    """f = 0, τ = 0, ṡ = 0 to the last bit wherever `idle` says so, and it says so wherever nothing can touch"""
+    """f = 0, τ = 0, ṡ = 0 to the last bit wherever `idle` is true, and it is true wherever contact is impossible"""
     vehicle = samara.vehicle(name)
     contact, at = vehicle["contact"], vehicle.index("contact")
     effect = vehicle.structure.effects[at]
     p_W, q_WB, v_W, omega_B, grips, around = around_the_threshold(contact, dtype, 17)
-    rest = at_rest(vehicle)
-    effects = (*rest.effects[:at], grips, *rest.effects[at + 1 :])
-    state = rest._replace(p_W=p_W, q_WB=q_WB, v_W=v_W, omega_B=omega_B, effects=effects)
+    initial = state_at_rest(vehicle)
+    effects = (*initial.effects[:at], grips, *initial.effects[at + 1 :])
+    state = initial._replace(p_W=p_W, q_WB=q_WB, v_W=v_W, omega_B=omega_B, effects=effects)
     idle = effect.idle(grips, state, vehicle, around)
     command = (0.0,) * vehicle.command_size
     parts = flatten((effect.wrench(grips, state, command, vehicle, around),))
@@ -66,30 +74,34 @@ def test_idle_contact_is_exactly_nothing(name, dtype):
 
     normal, square = np.array(around.ground.normal_W), sum(x * x for x in q_WB)
     height = ((np.array(p_W) - np.array(around.ground.point_W)) * normal).sum(axis=0)
-    free = height > 1.001 * (contact.reach + 1.1 * CLEAR) * (1.0 + (normal * normal).sum(axis=0)) / 2.0
+    free = height > 1.001 * (contact.bounding_radius + 1.1 * CLEARANCE) * (1.0 + (normal * normal).sum(axis=0)) / 2.0
     still = np.all([[(x == 0.0) for x in grip] for grip in grips], axis=(0, 1))
-    assert idle[free & still & (square < 0.999 * LONGEST)].all()
+    assert idle[free & still & (square < 0.999 * MAX_QUATERNION_NORM_SQUARED)].all()
 
 
-@pytest.mark.parametrize("integrator", ONE_STEP)
+@pytest.mark.parametrize("integrator", FIXED_STEP_INTEGRATORS)
 def test_a_quiet_step_is_the_step(integrator):
-    """Where nothing was busy in any stage the numbers are the same; one foot within reach in the last stage is busy"""
+    """If nothing was active in any stage the bits are the same; one foot in contact range in the last stage counts"""
     vehicle = samara.vehicle("crazyflie")
-    advance, around, dt = integrator_named(integrator).advance, Environment(wind_W=Vec3(1.0, 2.0, 0.5)), 0.01
+    advance, around, dt = find_integrator(integrator).advance, Environment(wind_W=Vec3(1.0, 2.0, 0.5)), 0.01
     state, command = samara.hover(vehicle)
-    low = vehicle["contact"].reach + CLEAR
+    low = vehicle["contact"].bounding_radius + CLEARANCE
     states = [
         state._replace(p_W=Vec3(0.3, 0.2, low + above), v_W=Vec3(1.0, -2.0, speed), omega_B=Vec3(3.0, -2.0, 4.0))
         for above, speed in ((1.0, -3.0), (1e-4, 0.1), (0.02, -1.0), (0.02, -4.0), (-0.01, 0.0))
     ]
-    found = []
-    for own in states:
-        whole = advance(lambda x: derivative(x, command, vehicle, around), own, dt)
-        after, idle = woken(
-            advance(lambda x: derivative(x, command, quiet(vehicle), around), quieted(own, vehicle), dt)
+    idle_flags = []
+    for start in states:
+        complete = advance(lambda x: derivative(x, command, vehicle, around), start, dt)
+        after, idle = resume_effect_states(
+            advance(
+                lambda x: derivative(x, command, suspend_idle_effects(vehicle), around),
+                suspend_effect_states(start, vehicle),
+                dt,
+            )
         )
-        assert not idle or flatten(after) == flatten(whole)
-        found.append((bool(all_idle(own, vehicle, around)), bool(idle)))
-    assert found[:3] == [(True, True)] * 3
-    assert found[3] == (True, integrator in ("euler", "semi_implicit"))  # they look at the start alone
-    assert found[4] == (False, False)
+        assert not idle or flatten(after) == flatten(complete)
+        idle_flags.append((bool(is_idle(start, vehicle, around)), bool(idle)))
+    assert idle_flags[:3] == [(True, True)] * 3
+    assert idle_flags[3] == (True, integrator in ("euler", "semi_implicit"))  # they evaluate only the start
+    assert idle_flags[4] == (False, False)

@@ -1,4 +1,4 @@
-"""Rotor laws. Each test reaches the same number by a road the code does not take."""
+"""Rotor laws. Each test computes its expected value by a different method than the code."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.worlds import free_body, make_rotor, rotation, world_angular_momentum
+from support.traced_flights import free_body, make_rotor, rotation, world_angular_momentum
 
 import samara
 from samara import Environment, Wrench
@@ -16,7 +16,7 @@ from samara.physics.air.atmosphere import air_density
 from samara.physics.effect import add_wrenches
 from samara.physics.frames import flu_from_frd, frd_from_flu, wrench_ned_frd_from_enu_flu
 from samara.physics.motion.body import angular_acceleration
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.multirotor import derivative, state_at_rest
 from samara.physics.rotors.rotor import (
     Rotor,
     RotorLoad,
@@ -42,7 +42,7 @@ FIRMWARE_ORDER = {
 
 
 def test_a_clockwise_rotor_turns_the_body_counter_clockwise():
-    """Newton's third law. The air drags clockwise blades counter-clockwise, and the hub passes that on to the body."""
+    """Newton's third law. The air drags clockwise blades counter-clockwise, and the hub transmits that to the body."""
     clockwise = make_rotor(spin=-1)
     assert rotor_wrench(rotor_load(900.0, clockwise), clockwise).tau_B.z > 0
 
@@ -73,14 +73,14 @@ def test_twice_the_speed_is_four_times_the_thrust_and_torque(speed, factor):
 def test_turning_the_rotor_turns_its_wrench(turn, speed):
     """Isotropy: a rotor mounted in a turned frame gives the turned force, torque and angular momentum."""
     rotor = make_rotor(tilt=0.4, spin=-1)
-    turned = rotation(quat_from_euler(*turn))
-    mounted = rotor._replace(r_B=Vec3(*turned.apply(rotor.r_B)), axis_B=Vec3(*turned.apply(rotor.axis_B)))
-    before, after = (rotor_wrench(rotor_load(speed, own), own) for own in (rotor, mounted))
+    rotated = rotation(quat_from_euler(*turn))
+    mounted = rotor._replace(r_B=Vec3(*rotated.apply(rotor.r_B)), axis_B=Vec3(*rotated.apply(rotor.axis_B)))
+    before, after = (rotor_wrench(rotor_load(speed, variant), variant) for variant in (rotor, mounted))
     size = rotor_load(speed, rotor).thrust
-    assert np.array(after.f_B) == pytest.approx(turned.apply(before.f_B), abs=1e-15 * size)
-    assert np.array(after.tau_B) == pytest.approx(turned.apply(before.tau_B), abs=1e-15 * size)
+    assert np.array(after.f_B) == pytest.approx(rotated.apply(before.f_B), abs=1e-15 * size)
+    assert np.array(after.tau_B) == pytest.approx(rotated.apply(before.tau_B), abs=1e-15 * size)
     h_B = np.array(rotor_angular_momentum(speed, mounted))
-    assert h_B == pytest.approx(turned.apply(rotor_angular_momentum(speed, rotor)), abs=1e-15 * rotor.inertia * speed)
+    assert h_B == pytest.approx(rotated.apply(rotor_angular_momentum(speed, rotor)), abs=1e-15 * rotor.inertia * speed)
 
 
 # Signs: numbering, spin, firmware ----------------------------------------------------------------------------------
@@ -95,16 +95,16 @@ def test_each_motor_alone_rolls_pitches_and_yaws_as_its_corner_says(name):
     """
     corners = {"m1": (-1, -1, -1), "m2": (-1, +1, +1), "m3": (+1, +1, -1), "m4": (+1, -1, +1)}  # FR, BR, BL, FL
     vehicle = samara.vehicle(name)
-    state = at_rest(vehicle)
+    state = state_at_rest(vehicle)
     for at, motor in enumerate(FIRMWARE_ORDER[name]):
-        alone = state._replace(rotor_speed=tuple(1500.0 if i == at else 0.0 for i in range(4)))
-        tau_B = samara.wrench_breakdown(alone, (0.0,) * 4, vehicle)["rotors"].tau_B
+        single_rotor = state._replace(rotor_speed=tuple(1500.0 if i == at else 0.0 for i in range(4)))
+        tau_B = samara.wrench_breakdown(single_rotor, (0.0,) * 4, vehicle)["rotors"].tau_B
         assert tuple(math.copysign(1, component) for component in tau_B) == corners[f"m{motor + 1}"]
 
 
 @pytest.mark.parametrize("name", FIRMWARE_ORDER)
 def test_the_crazyflie_firmware_allocates_what_our_rotors_produce(name):
-    """The firmware's force-torque power distribution, followed by our rotors, gives the thrust and torque asked for.
+    """The firmware's force-torque power distribution, followed by Samara's rotors, gives the requested thrust and torque.
 
     It is written for torques in N·m about forward, left and up axes (its legacy mode, with another pitch sign, is not):
     F_m = ¼ (T ± τx/l ± τy/l ± τz/κ), l = arm/√2 and κ = kM/kF, with the signs of the rows below.
@@ -114,12 +114,12 @@ def test_the_crazyflie_firmware_allocates_what_our_rotors_produce(name):
     kappa = vehicle.rotors[0].k_torque / vehicle.rotors[0].k_thrust
     arm = 0.046 / math.sqrt(2.0)
     firmware = signs * 0.25 / np.array([1.0, arm, arm, kappa])
-    ours = effectiveness(vehicle)[2:]  # thrust, roll, pitch, yaw
-    assert ours @ firmware[list(FIRMWARE_ORDER[name])] == pytest.approx(np.eye(4), abs=1e-15)
+    samara_effectiveness = effectiveness(vehicle)[2:]  # thrust, roll, pitch, yaw
+    assert samara_effectiveness @ firmware[list(FIRMWARE_ORDER[name])] == pytest.approx(np.eye(4), abs=1e-15)
 
 
 def test_more_left_thrust_rolls_right_and_more_front_thrust_pitches_the_nose_up():
-    """What the signs mean for the eye: the side with more thrust goes up (errata: the Crazyflie engine rolls left)."""
+    """The side with more thrust goes up (errata: the Crazyflie engine rolls left)."""
     vehicle = samara.vehicle("crazyflie_documented")
     hovering, command = samara.hover(vehicle)
     for stronger, lifted_B in (((0, 3), Vec3(0.0, 1.0, 0.0)), ((0, 1), Vec3(1.0, 0.0, 0.0))):
@@ -189,9 +189,9 @@ def test_n_rotors_push_as_the_direct_sum_of_r_cross_f(name):
     ):
         speed = rng.uniform(200.0, 900.0, len(r_B))
         attitude = quat_from_euler(*rng.uniform(-1.0, 1.0, 3).tolist())
-        state = at_rest(vehicle, q_WB=attitude)._replace(v_W=Vec3(*v_W), rotor_speed=tuple(speed))
+        state = state_at_rest(vehicle, q_WB=attitude)._replace(v_W=Vec3(*v_W), rotor_speed=tuple(speed))
         environment = Environment(wind_W=Vec3(*wind_W), air_density=density)
-        ours = samara.wrench_breakdown(state, (0.5,) * len(r_B), vehicle, environment)["rotors"]
+        actual = samara.wrench_breakdown(state, (0.5,) * len(r_B), vehicle, environment)["rotors"]
 
         square = density / 1.225 * speed**2
         if vehicle.structure.inflow is not None:  # the NED simulator's factor, on the iris
@@ -200,19 +200,19 @@ def test_n_rotors_push_as_the_direct_sum_of_r_cross_f(name):
         thrust, torque = k_thrust * square, k_torque * square
         f_B = thrust[:, None] * axis_B
         tau_B = (np.cross(r_B, f_B) - (spin * torque)[:, None] * axis_B).sum(axis=0)
-        assert np.array(ours.f_B) == pytest.approx(f_B.sum(axis=0), rel=1e-14, abs=1e-14 * thrust.sum())
-        assert np.array(ours.tau_B) == pytest.approx(tau_B, rel=1e-13, abs=1e-14 * thrust.sum())
+        assert np.array(actual.f_B) == pytest.approx(f_B.sum(axis=0), rel=1e-14, abs=1e-14 * thrust.sum())
+        assert np.array(actual.tau_B) == pytest.approx(tau_B, rel=1e-13, abs=1e-14 * thrust.sum())
 
 
 @pytest.mark.parametrize("spins", [(1,), (-1,), (1, -1, 1)])
 def test_spinning_up_in_free_space_conserves_angular_momentum(spins):
-    """No air, no gravity: what the rotors gain the body loses, whichever way it tumbles."""
+    """No air, no gravity: the body loses the angular momentum that the rotors gain, for every tumbling motion."""
     rotors = tuple(
         make_rotor(tilt=0.5 * i - 0.3, spin=spin, r_B=Vec3(0.1 * i, 0.2, 0.0), inertia=2e-4 * (i + 1))
         for i, spin in enumerate(spins)
     )
     vehicle = free_body(rotors)
-    state = at_rest(vehicle)._replace(omega_B=Vec3(3.0, -2.0, 5.0))
+    state = state_at_rest(vehicle)._replace(omega_B=Vec3(3.0, -2.0, 5.0))
     command = tuple(1500.0 - 300.0 * i for i in range(len(rotors)))
     L0 = world_angular_momentum(state, vehicle)
     for _ in range(10):
@@ -231,18 +231,18 @@ def test_a_spinning_rotor_makes_the_body_precess():
     h = rotor.inertia * speed
     omega_B = Vec3(0.0, 0.7, 0.0)
     torque = rotor_momentum_torque(omega_B, speed, 0.0, rotor)
-    # to precess steadily at ω the outside must supply ω × h; the rotor answers with the opposite
+    # steady precession at ω needs an external torque ω × h; the rotor reacts with the opposite
     assert np.array(torque) == pytest.approx(-np.cross(omega_B, [0.0, 0.0, h]), rel=1e-15)
-    held = vehicle.with_effect(samara.Effect("push", wrench=lambda *_: Wrench(tau_B=Vec3(0.7 * h, 0.0, 0.0))))
-    state = at_rest(held)._replace(omega_B=omega_B, rotor_speed=(speed,))
-    assert np.array(derivative(state, (speed,), held).omega_B) == pytest.approx(np.zeros(3), abs=1e-12)
+    driven_vehicle = vehicle.with_effect(samara.Effect("push", wrench=lambda *_: Wrench(tau_B=Vec3(0.7 * h, 0.0, 0.0))))
+    state = state_at_rest(driven_vehicle)._replace(omega_B=omega_B, rotor_speed=(speed,))
+    assert np.array(derivative(state, (speed,), driven_vehicle).omega_B) == pytest.approx(np.zeros(3), abs=1e-12)
 
 
 # The NED simulator, forward-right-down -------------------------------------------------------------------------------
 
 
 def ned_simulator_rotor(r_frd=(0.0, 0.0, 0.0), axis_frd=(0.0, 0.0, 1.0), direction=1, inertia=0.0):
-    """The NED simulator's rotor in our frame: F = −T axis_b, so our axis is −axis_b; its dir is our spin."""
+    """The NED simulator's rotor in Samara's frame: F = −T axis_b, so the axis is −axis_b; its dir is the spin."""
     axis_B = -flu_from_frd(Vec3(*axis_frd))
     return Rotor(flu_from_frd(Vec3(*r_frd)), axis_B, direction, k_thrust=1.0, k_torque=1.0, inertia=inertia)
 
@@ -306,14 +306,14 @@ def test_inflow_halves_the_thrust_where_the_advance_ratio_is_one_over_root_eight
 
 
 def test_a_standing_rotor_meets_no_inflow_singularity():
-    """Ω = 0: no thrust whatever the factor, and the factor stays finite."""
+    """Ω = 0: no thrust for any factor, and the factor stays finite."""
     assert inflow_factor(5.0, 0.0, 0.127) == 1.0
     assert inflow_factor_signed(5.0, 0.0, 0.127) == 1.0
 
 
 @pytest.mark.parametrize("climb_rate", [-4.0, 4.0])
 def test_the_iris_loses_thrust_to_its_own_climb_as_much_as_to_wind_from_above(climb_rate):
-    """Only the motion through the air counts: climbing in still air is hovering in falling air."""
+    """Only the motion relative to the air counts: climbing in still air is hovering in falling air."""
     vehicle = samara.vehicle("iris_documented")
     state, command = samara.hover(vehicle)
     moving = state._replace(v_W=UP * climb_rate)

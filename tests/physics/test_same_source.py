@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.every_backend import compare
-from support.sampling import case_of, structures
-from support.shipped import ONE_OF_EACH
+from support.backend_comparison import compare
+from support.sampling import build_case, structures
+from support.vehicle_parameters import ONE_OF_EACH
 
 import samara.core.algebra
 import samara.physics
@@ -25,16 +25,20 @@ from samara.physics.types import Vehicle
 
 
 def public_functions() -> Iterator[Any]:
-    """Of algebra, frames and every phenomenon; what only puts vehicles and arrays together is not arithmetic"""
+    """Yield the functions of algebra, frames and every phenomenon, without those that only handle vehicles and arrays."""
     modules = [samara.core.algebra, samara.physics.frames, samara.physics.effect, samara.physics.multirotor]
-    found = pkgutil.walk_packages(samara.physics.__path__, "samara.physics.")
-    modules += [importlib.import_module(own.name) for own in found if own.name.count(".") == 3]
+    packages = pkgutil.walk_packages(samara.physics.__path__, "samara.physics.")
+    modules += [importlib.import_module(module.name) for module in packages if module.name.count(".") == 3]
     for module in modules:
         for name, function in inspect.getmembers(module, inspect.isfunction):
             gives = inspect.signature(function).return_annotation
             is_public = function.__module__ == module.__name__ and not name.startswith("_")
-            # `with_angles` fills a record, `step` checks floats and integrates
-            if is_public and gives not in (tuple[str, ...], Vehicle, None) and name not in ("with_angles", "step"):
+            # `replace_tilt_angles` fills a record, `step` checks floats and integrates
+            if (
+                is_public
+                and gives not in (tuple[str, ...], Vehicle, None)
+                and name not in ("replace_tilt_angles", "step")
+            ):
                 yield function
 
 
@@ -50,4 +54,4 @@ def every_case() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("function", "vehicle_name"), every_case())
 def test_every_backend_computes_the_same_values_and_gradients(function, vehicle_name, record_property):
-    record_property("worst", compare(case_of(function, vehicle_name)))
+    record_property("worst", compare(build_case(function, vehicle_name)))

@@ -1,4 +1,4 @@
-"""How thrust departs from kF Ω²: thrust stands' polynomials, climb, and the battery's voltage; and the trim that knows them."""
+"""Corrections of kF Ω²: polynomials of thrust stands, climb, and battery voltage; and the trim with them."""
 
 import math
 
@@ -12,7 +12,7 @@ from samara.physics.multirotor import derivative
 from samara.physics.rotors.blade_element import HubFlow, RotorAir, RotorDrag, air_load, climb_loss
 from samara.physics.rotors.propulsion import rotor_loads, supply_voltage
 from samara.physics.rotors.rotor import rotor_load
-from samara.physics.rotors.thrust_curve import ThrustCurve, ThrustScale, curve_load, scaled_share
+from samara.physics.rotors.thrust_curve import ThrustCurve, ThrustScale, curve_load, thrust_gain
 from samara.physics.types import CALM
 from samara.vehicles.build import with_effects
 
@@ -21,8 +21,8 @@ ROTOR = BARE.rotors[0]
 SPEED = samara.hover(BARE)[0].rotor_speed[0]
 
 
-def balanced(vehicle):
-    """The trim, once all that acts is found to balance in it"""
+def checked_trim(vehicle):
+    """Return the trim after checking that all rates vanish in it"""
     state, command = samara.hover(vehicle)
     rate = derivative(state, command, vehicle)
     assert np.abs([*rate.v_W, *rate.omega_B]).max() < 1e-10
@@ -46,15 +46,15 @@ def test_a_thrust_stands_polynomial_is_met_at_every_speed():
 
 
 def test_it_vanishes_at_its_speed_so_hover_is_what_it_was():
-    """Ω₀ is the speed of hover unless given; elsewhere the trim is the root of the quadratic"""
+    """Ω₀ is the speed of hover by default; otherwise the trim is the root of the quadratic"""
     curved = samara.switch_on(BARE, "thrust_curve", linear=0.3)
     assert curved["thrust_curve"].speed == pytest.approx(SPEED, rel=1e-14)
-    assert balanced(curved).rotor_speed == pytest.approx(samara.hover(BARE)[0].rotor_speed, rel=1e-12)
-    about = samara.switch_on(BARE, "thrust_curve", linear=0.3, speed=1500.0)
+    assert checked_trim(curved).rotor_speed == pytest.approx(samara.hover(BARE)[0].rotor_speed, rel=1e-12)
+    explicit = samara.switch_on(BARE, "thrust_curve", linear=0.3, speed=1500.0)
     k2, k1 = 0.7 * ROTOR.k_thrust, 0.3 * ROTOR.k_thrust * 1500.0
     share = BARE.mass * 9.80665 / 4.0
     root = (math.sqrt(k1 * k1 + 4.0 * k2 * share) - k1) / (2.0 * k2)
-    assert balanced(about).rotor_speed == pytest.approx((root,) * 4, rel=1e-10)
+    assert checked_trim(explicit).rotor_speed == pytest.approx((root,) * 4, rel=1e-10)
 
 
 def test_it_thins_with_the_air_and_turns_with_the_rotor():
@@ -65,7 +65,7 @@ def test_it_thins_with_the_air_and_turns_with_the_rotor():
 
 
 def test_dc_motors_feel_it():
-    """Its torque is the rotor's load: the same duty turns a rotor that lifts more at low speeds more slowly there"""
+    """Its torque is the rotor's load: the same duty turns a rotor with more thrust at low speeds more slowly there"""
     iris = samara.vehicle("iris_documented")
     curved = samara.switch_on(iris, "thrust_curve", linear=0.4)
     state, command = samara.hover(curved)
@@ -92,7 +92,7 @@ def test_thrust_falls_with_climb_by_the_slope_of_blade_elements():
 
 
 def test_a_climbing_vehicle_pushes_less_and_a_falling_one_more():
-    """T = kF Ω² − k_a Ω V_c of each rotor, in the wind of its own hub; what turns the rotors stays"""
+    """T = kF Ω² − k_a Ω V_c of each rotor, in the wind at its hub; the torque is unchanged"""
     vehicle = samara.switch_on(BARE, "rotor_drag", coefficient=1e-6, axial=2e-6)
     state, _ = samara.hover(vehicle)
     level = rotor_loads(state, vehicle, CALM)
@@ -129,7 +129,7 @@ def test_beside_an_inflow_model_it_would_be_there_twice():
 
 
 def test_thrust_and_torque_gain_nine_percent_for_each_volt():
-    """The whole wrench of the rotors, 1 + s (V − V_ref) of it, with V under the load of the motors"""
+    """The complete wrench of the rotors, 1 + s (V − V_ref) of it, with V under the load of the motors"""
     sagging = samara.switch_on(BARE, "battery")
     vehicle = samara.switch_on(sagging, "thrust_scale", per_volt=0.09, reference=3.7)
     state, command = samara.hover(sagging)
@@ -141,34 +141,37 @@ def test_thrust_and_torque_gain_nine_percent_for_each_volt():
     gain = 0.09 * (supply_voltage(state, command, vehicle, CALM) - 3.7)
     assert 0.005 < gain < 0.045
     for field in ("f_B", "tau_B"):
-        wanted = gain * np.array(getattr(parts["rotors"], field))
-        assert np.array(getattr(parts["thrust_scale"], field)) == pytest.approx(wanted, rel=1e-12, abs=1e-18)
+        expected = gain * np.array(getattr(parts["rotors"], field))
+        assert np.array(getattr(parts["thrust_scale"], field)) == pytest.approx(expected, rel=1e-12, abs=1e-18)
 
 
 def test_an_ideal_supply_moves_the_trim_by_the_root_of_the_factor():
-    """kF Ω² (1 + s (V − V_ref)) is the same weight; V alone changes no motor's speeds"""
+    """kF Ω² (1 + s (V − V_ref)) is the same weight; V does not change the motors' speeds"""
     for volts in (3.4, 3.7, 4.1):
         supplied = with_effects(BARE, {"battery": {"model": "ideal", "voltage": volts}})
         vehicle = samara.switch_on(supplied, "thrust_scale", reference=3.7)
         assert vehicle["thrust_scale"].per_volt == 0.09
         speed = SPEED / math.sqrt(1.0 + 0.09 * (volts - 3.7))
-        assert balanced(vehicle).rotor_speed == pytest.approx((speed,) * 4, rel=1e-10)
+        assert checked_trim(vehicle).rotor_speed == pytest.approx((speed,) * 4, rel=1e-10)
 
 
 def test_its_reference_is_the_full_battery_and_it_takes_no_more_than_all():
     full = samara.switch_on(samara.switch_on(BARE, "battery"), "thrust_scale")
     assert full["thrust_scale"].reference == pytest.approx(4.2, rel=1e-14)
-    assert scaled_share(0.0, ThrustScale(0.5, 12.0)) == -1.0
+    assert thrust_gain(0.0, ThrustScale(0.5, 12.0)) == -1.0
 
 
-# What cannot be ------------------------------------------------------------------------------------------------------
+# Errors --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("effects", "sentence"),
     [
         ({"thrust_scale": {"reference": 3.7}}, "thrust_scale is on and there is no battery: expected one"),
-        ({"thrust_curve": {"linear": 1.0}}, "thrust_curve.linear = 1: expected a part of the thrust, below 1 in size"),
+        (
+            {"thrust_curve": {"linear": 1.0}},
+            "thrust_curve.linear = 1: expected a fraction of the thrust, below 1 in magnitude",
+        ),
         (
             {"thrust_curve": {"linear": 0.1}, "rotor_air": True},
             "thrust_curve is on beside rotor_air: expected one of them",

@@ -13,12 +13,12 @@ from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
 from samara.link.registry import open_link
 from samara.physics.multirotor import (
-    at_rest,
     derivative,
+    replace_tilt_angles,
+    state_at_rest,
     steady_command,
     tilt_angles,
-    tilted,
-    with_angles,
+    tilt_rotors,
     wrench_breakdown,
 )
 from samara.physics.rotors.rotor import rotor_angular_momentum
@@ -28,17 +28,17 @@ from samara.plan.flatness import flat_to_state
 from samara.scenario.autopilot import Autopilot
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import parse_vehicle
-from samara.vehicles.plausibility import controllable
-from samara.vehicles.trim import effectiveness, hover, polar
+from samara.vehicles.plausibility import controllable_axes
+from samara.vehicles.trim import effectiveness, hover, thrusts_and_angles
 from samara.vehicles.writer import vehicle_toml
 
 TRI = tricopter()
 UP = Vec3(0.0, 0.0, 1.0)
 
 
-def angle_after(seconds, command, *, start=0.0, vehicle=TRI, dt=1e-3):
+def servo_angle(seconds, command, *, start=0.0, vehicle=TRI, dt=1e-3):
     state, trimmed = hover(vehicle)
-    state = with_angles(state, (start,), vehicle)
+    state = replace_tilt_angles(state, (start,), vehicle)
     for _ in range(round(seconds / dt)):
         state = samara.step(state, (*trimmed[:3], command), vehicle, dt)
     return tilt_angles(state, vehicle)[0]
@@ -49,16 +49,16 @@ def angle_after(seconds, command, *, start=0.0, vehicle=TRI, dt=1e-3):
 
 def test_a_small_step_is_followed_with_a_lag():
     """δ(t) = δ₁ (1 − e^{−t/τ}) as long as δ₁/τ is below the rate."""
-    wanted = 0.5 * SERVO.rate * SERVO.lag
-    found = angle_after(0.05, servo_command(wanted, SERVO))
-    assert found == pytest.approx(wanted * (1.0 - math.exp(-0.05 / SERVO.lag)), rel=1e-6)
+    desired = 0.5 * SERVO.rate * SERVO.lag
+    actual = servo_angle(0.05, servo_command(desired, SERVO))
+    assert actual == pytest.approx(desired * (1.0 - math.exp(-0.05 / SERVO.lag)), rel=1e-6)
 
 
 def test_a_large_step_goes_at_its_rate_and_ends_at_the_limit():
-    """δ = rate t at first; in the end the limit, however much was commanded."""
-    assert angle_after(0.02, 1.0) == pytest.approx(0.02 * SERVO.rate, rel=1e-9)
-    assert angle_after(0.6, 7.0, dt=1e-2) == pytest.approx(SERVO.high, abs=1e-5)
-    assert angle_after(0.6, -7.0, dt=1e-2) == pytest.approx(SERVO.low, abs=1e-5)
+    """δ = rate t at first; finally the limit, for every larger command."""
+    assert servo_angle(0.02, 1.0) == pytest.approx(0.02 * SERVO.rate, rel=1e-9)
+    assert servo_angle(0.6, 7.0, dt=1e-2) == pytest.approx(SERVO.high, abs=1e-5)
+    assert servo_angle(0.6, -7.0, dt=1e-2) == pytest.approx(SERVO.low, abs=1e-5)
 
 
 def test_commands_are_of_the_limits_or_radians_where_rotors_take_speeds():
@@ -66,7 +66,7 @@ def test_commands_are_of_the_limits_or_radians_where_rotors_take_speeds():
     assert [servo_target(u, lopsided) for u in (-1.0, 0.0, 1.0, 3.0)] == pytest.approx([-0.2, 0.2, 0.6, 0.6])
     assert servo_command(servo_target(0.3, lopsided), lopsided) == pytest.approx(0.3, rel=1e-12)
     by_speed = tricopter("speed")
-    assert angle_after(0.6, 0.25, vehicle=by_speed, dt=1e-2) == pytest.approx(0.25, abs=1e-5)
+    assert servo_angle(0.6, 0.25, vehicle=by_speed, dt=1e-2) == pytest.approx(0.25, abs=1e-5)
     assert TRI.command_size == 4 and TRI.servos == (2,)
 
 
@@ -80,34 +80,36 @@ def test_the_axis_turns_right_handed_about_the_hinge():
 
 
 def test_a_tilted_rotor_is_one_that_was_built_so():
-    """With all that the air does: every force and torque is that of a vehicle without a servo whose axis is the tilted one."""
+    """With all air effects: every force and torque is that of a vehicle without a servo whose axis is the tilted one."""
     air = {
         "rotor_air": {"solidity": 0.11, "model": "momentum"},
         "airspeed_moment": {"roll": 0.1, "pitch": 0.1},
     }
-    own = tricopter(effects=air)
-    state, command = hover(own)
+    vehicle = tricopter(effects=air)
+    state, command = hover(vehicle)
     angle = 0.35
-    state = with_angles(state, (angle,), own)._replace(v_W=Vec3(3.0, -1.0, 0.5), omega_B=Vec3(0.4, -0.2, 0.7))
+    state = replace_tilt_angles(state, (angle,), vehicle)._replace(
+        v_W=Vec3(3.0, -1.0, 0.5), omega_B=Vec3(0.4, -0.2, 0.7)
+    )
     still = (*command[:3], servo_command(angle, SERVO))
-    tail = own.rotors[2]._replace(axis_B=tilted_axis(UP, SERVO.hinge_B, angle), servo=())
-    built = replace(own.without_effect("tilt"), rotors=(*own.rotors[:2], tail))
-    at = own.index("tilt")
-    bare = state._replace(effects=(*state.effects[:at], *state.effects[at + 1 :]))
+    tail = vehicle.rotors[2]._replace(axis_B=tilted_axis(UP, SERVO.hinge_B, angle), servo=())
+    built = replace(vehicle.without_effect("tilt"), rotors=(*vehicle.rotors[:2], tail))
+    index = vehicle.index("tilt")
+    bare = state._replace(effects=(*state.effects[:index], *state.effects[index + 1 :]))
     expected = derivative(bare, command[:3], built)
-    found = derivative(state, still, own)
-    assert flatten(found._replace(effects=())) == pytest.approx(flatten(expected._replace(effects=())), rel=1e-12)
+    actual = derivative(state, still, vehicle)
+    assert flatten(actual._replace(effects=())) == pytest.approx(flatten(expected._replace(effects=())), rel=1e-12)
 
 
 def test_angular_momentum_is_kept_while_a_spinning_rotor_swings():
-    """In a vacuum, R (Jω + Σ s J Ω a) stays what it was, to RK4's error, though the servo turns the rotor at its full rate."""
+    """In a vacuum, R (Jω + Σ s J Ω a) is constant, to RK4's error, while the servo turns the rotor at its full rate."""
     vacuum = CALM._replace(air_density=0.0)
     body = TRI.replace({"gravity.acceleration": 1e-9})
-    state = at_rest(body)._replace(rotor_speed=(500.0, 600.0, 700.0), omega_B=Vec3(0.3, -0.2, 0.5))
+    state = state_at_rest(body)._replace(rotor_speed=(500.0, 600.0, 700.0), omega_B=Vec3(0.3, -0.2, 0.5))
 
     def momentum(state):
         h_B = body.inertia_B @ state.omega_B
-        for speed, rotor in zip(state.rotor_speed, tilted(state, body).rotors, strict=True):
+        for speed, rotor in zip(state.rotor_speed, tilt_rotors(state, body).rotors, strict=True):
             h_B = h_B + rotor_angular_momentum(speed, rotor)
         return np.array(rotate(state.q_WB, h_B))
 
@@ -123,7 +125,7 @@ def test_angular_momentum_is_kept_while_a_spinning_rotor_swings():
 def test_the_reaction_of_tilting_is_not_small():
     """s J Ω δ̇ = 5e-5 · 512 · 8 = 0.2 N·m: a tenth of the roll torque that the vehicle has."""
     state, command = hover(TRI)
-    torque = wrench_breakdown(with_angles(state, (0.0,), TRI), (*command[:3], 1.0), TRI)["tilt"].tau_B
+    torque = wrench_breakdown(replace_tilt_angles(state, (0.0,), TRI), (*command[:3], 1.0), TRI)["tilt"].tau_B
     assert abs(torque.y) == pytest.approx(5e-5 * state.rotor_speed[2] * SERVO.rate, rel=1e-9)
     assert abs(torque.x) + abs(torque.z) < 1e-15  # about h × a: a roll of the tail kicks the pitch
 
@@ -133,7 +135,7 @@ def test_the_reaction_of_tilting_is_not_small():
 
 @pytest.mark.parametrize("actuation", ["normalized", "speed"])
 def test_a_tricopter_hovers_with_its_tail_tilted_against_the_odd_torque(actuation):
-    """T L sin δ = κ T cos δ: tan δ = κ/L. Sideways it leans: m g sin φ = −T sin δ; and nothing moves."""
+    """T L sin δ = κ T cos δ: tan δ = κ/L. It tilts sideways: m g sin φ = −T sin δ; and all rates vanish."""
     vehicle = tricopter(actuation)
     state, command = hover(vehicle)
     angle = tilt_angles(state, vehicle)[0]
@@ -147,9 +149,9 @@ def test_a_tricopter_hovers_with_its_tail_tilted_against_the_odd_torque(actuatio
 
 
 def test_the_lift_of_all_parts_is_the_weight():
-    """f = √(f_z² + f_y²) of the leaning body: Σ T_a = m g cos φ, T sin δ = m g |sin φ|."""
+    """f = √(f_z² + f_y²) of the tilted body: Σ T_a = m g cos φ, T sin δ = m g |sin φ|."""
     state, _ = hover(TRI)
-    thrusts = [own.k_thrust * speed**2 for own, speed in zip(TRI.rotors, state.rotor_speed, strict=True)]
+    thrusts = [rotor.k_thrust * speed**2 for rotor, speed in zip(TRI.rotors, state.rotor_speed, strict=True)]
     angle, (roll, _, _) = tilt_angles(state, TRI)[0], euler_from_quat(state.q_WB)
     up, side = thrusts[0] + thrusts[1] + thrusts[2] * math.cos(angle), thrusts[2] * math.sin(angle)
     assert math.hypot(up, side) == pytest.approx(1.2 * 9.80665, rel=1e-9)
@@ -161,9 +163,9 @@ def test_force_and_torque_are_linear_in_what_a_rotor_pushes_along_and_across_its
     rng = np.random.default_rng(2)
     for _ in range(5):
         parts = [*rng.uniform(1.0, 5.0, 3), float(rng.uniform(-2.0, 2.0))]
-        thrusts, angles = polar(parts, TRI)
-        speeds = tuple(math.sqrt(t / own.k_thrust) for t, own in zip(thrusts, TRI.rotors, strict=True))
-        state = with_angles(at_rest(TRI)._replace(rotor_speed=speeds), angles, TRI)
+        thrusts, angles = thrusts_and_angles(parts, TRI)
+        speeds = tuple(math.sqrt(t / rotor.k_thrust) for t, rotor in zip(thrusts, TRI.rotors, strict=True))
+        state = replace_tilt_angles(state_at_rest(TRI)._replace(rotor_speed=speeds), angles, TRI)
         push = wrench_breakdown(state, steady_command(state, TRI), TRI)["rotors"]
         assert effectiveness(TRI) @ parts == pytest.approx([*push.f_B, *push.tau_B], rel=1e-12, abs=1e-12)
 
@@ -174,12 +176,12 @@ def test_a_servo_that_does_not_reach_far_enough_is_named():
 
 
 def test_its_four_axes_are_free_and_without_the_servo_they_are_not():
-    assert controllable(TRI) == (4, ("thrust", "roll", "pitch", "yaw"))
-    fixed = replace(TRI.without_effect("tilt"), rotors=tuple(own._replace(servo=()) for own in TRI.rotors))
-    assert controllable(fixed)[0] == 3
+    assert controllable_axes(TRI) == (4, ("thrust", "roll", "pitch", "yaw"))
+    fixed = replace(TRI.without_effect("tilt"), rotors=tuple(rotor._replace(servo=()) for rotor in TRI.rotors))
+    assert controllable_axes(fixed)[0] == 3
 
 
-# In files, and what is refused -----------------------------------------------------------------------------------------
+# Files and errors ------------------------------------------------------------------------------------------------------
 
 
 def test_a_file_says_it_and_is_read_to_the_same_vehicle():
@@ -188,7 +190,7 @@ def test_a_file_says_it_and_is_read_to_the_same_vehicle():
 
 
 @pytest.mark.parametrize(
-    ("servo", "said"),
+    ("servo", "message"),
     [
         (
             SERVO._replace(hinge_B=UP),
@@ -200,8 +202,8 @@ def test_a_file_says_it_and_is_read_to_the_same_vehicle():
         ("fast", r"rotors\[2\].servo is a str: expected a Servo"),
     ],
 )
-def test_what_no_servo_can_be_is_one_sentence(servo, said):
-    with pytest.raises(VehicleError, match=said):
+def test_what_no_servo_can_be_is_one_sentence(servo, message):
+    with pytest.raises(VehicleError, match=message):
         tricopter(servo=servo)
 
 
@@ -219,7 +221,7 @@ def test_what_cannot_carry_a_servo_says_so():
 
 def swinging():
     state, command = hover(TRI)
-    state = with_angles(state, (0.2,), TRI)
+    state = replace_tilt_angles(state, (0.2,), TRI)
     return state._replace(omega_B=Vec3(0.5, -0.3, 0.2), v_W=Vec3(1.0, -2.0, 0.5)), (*command[:3], -0.7)
 
 
@@ -229,8 +231,8 @@ def test_compiled_steps_are_those_of_python(backend):
     expected = state
     for _ in range(5):
         expected = samara.step(expected, command, TRI, 1e-3)
-    found = samara.compile(TRI, backend=backend).step(state, command, 1e-3, steps=5)
-    a, b = (np.array([np.atleast_1d(x) for x in flatten(each)], dtype=float).ravel() for each in (expected, found))
+    actual = samara.compile(TRI, backend=backend).step(state, command, 1e-3, steps=5)
+    a, b = (np.array([np.atleast_1d(x) for x in flatten(state)], dtype=float).ravel() for state in (expected, actual))
     assert (np.abs(a - b) / np.maximum(1.0, np.abs(a))).max() <= 1e-12
 
 
@@ -240,12 +242,12 @@ def test_the_exact_slopes_are_those_of_differences():
     a, b = samara.compile(TRI, backend="llvm").linearize(state, command, 1e-2)
     x, u = np.array(flatten(state), dtype=float), np.array(command)
 
-    def after(x, u):
+    def step_result(x, u):
         return np.array(flatten(samara.step(unflatten(state, iter(map(float, x))), tuple(u), TRI, 1e-2)), dtype=float)
 
     h = 1e-6
     for slopes, at in ((a[:, -1], len(x) - 1),):
         nudge = np.eye(len(x))[at] * h
-        assert slopes == pytest.approx((after(x + nudge, u) - after(x - nudge, u)) / (2 * h), abs=1e-6)
+        assert slopes == pytest.approx((step_result(x + nudge, u) - step_result(x - nudge, u)) / (2 * h), abs=1e-6)
     nudge = np.eye(4)[3] * h
-    assert b[:, 3] == pytest.approx((after(x, u + nudge) - after(x, u - nudge)) / (2 * h), abs=1e-6)
+    assert b[:, 3] == pytest.approx((step_result(x, u + nudge) - step_result(x, u - nudge)) / (2 * h), abs=1e-6)

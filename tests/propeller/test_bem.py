@@ -1,4 +1,4 @@
-"""Blade element momentum theory: the balance it solves, closed forms it must reach, and every propeller of the wind tunnel."""
+"""Blade element momentum theory: its momentum balance, its closed-form limits, and every propeller of the wind tunnel."""
 
 import math
 from functools import cache
@@ -10,8 +10,8 @@ import pytest
 import typer
 from scipy.optimize import brentq
 from studies.propellers import compare, compare_all, medians, table
-from support.every_backend import compare as every_backend
-from support.sampling import case_of
+from support.backend_comparison import compare as every_backend
+from support.sampling import build_case
 from typer.testing import CliRunner
 
 import samara
@@ -22,7 +22,7 @@ from samara.core.tree import flatten
 from samara.physics.rotors.blade_element import HubFlow
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.propeller import bem
-from samara.propeller.airfoil import SMALL_PROPELLER, Airfoil, section_force, stalled_part
+from samara.propeller.airfoil import SMALL_PROPELLER, Airfoil, section_force, stalled_fraction
 from samara.propeller.bem import (
     Onset,
     Section,
@@ -52,7 +52,7 @@ SLIPPERY = SMALL_PROPELLER._replace(zero_lift=0.0, stall=3.0, drag=0.0, drag_ris
 
 
 def straight_blade(blades: int, solidity: float, twist: Any, hub: float = 0.01) -> Blade:
-    """Constant chord; so many blades that nothing is lost at their ends."""
+    """Constant chord; with many blades the end losses vanish."""
     r = np.linspace(hub, 1.0, 60)
     chord = np.full_like(r, solidity * math.pi / blades)
     return Blade("straight", "none", blades, 1.0, tuple(r), tuple(chord), tuple(twist(r)))
@@ -63,13 +63,13 @@ def straight_blade(blades: int, solidity: float, twist: Any, hub: float = 0.01) 
 
 def test_lift_is_zero_at_the_zero_lift_angle_and_grows_with_the_lift_slope():
     a = SMALL_PROPELLER
-    at = [section_force(a.zero_lift + d, 1e5, 0.2, a).lift for d in (-1e-5, 0.0, 1e-5)]
-    assert at[1] == pytest.approx(0.0, abs=1e-4)
-    assert (at[2] - at[0]) / 2e-5 == pytest.approx(a.lift_slope, rel=1e-3)
+    lifts = [section_force(a.zero_lift + d, 1e5, 0.2, a).lift for d in (-1e-5, 0.0, 1e-5)]
+    assert lifts[1] == pytest.approx(0.0, abs=1e-4)
+    assert (lifts[2] - lifts[0]) / 2e-5 == pytest.approx(a.lift_slope, rel=1e-3)
 
 
 def test_across_the_wind_a_blade_is_a_flat_plate():
-    """α = 90°: no lift, Hoerner's drag of a plate and the skin's"""
+    """α = 90°: no lift, Hoerner's drag of a plate plus skin friction"""
     force = section_force(0.5 * math.pi, 1e5, 0.0, SMALL_PROPELLER)
     assert force.lift == pytest.approx(0.0, abs=1e-12)
     assert force.drag == pytest.approx(SMALL_PROPELLER.plate_drag + SMALL_PROPELLER.drag, rel=1e-12)
@@ -78,17 +78,17 @@ def test_across_the_wind_a_blade_is_a_flat_plate():
 def test_friction_falls_with_the_reynolds_number_as_its_power_says():
     a = SMALL_PROPELLER._replace(drag_rise=0.0)
     slow, fast = (section_force(0.05, re, 0.0, a).drag for re in (3e4, 3e5))
-    stalled = stalled_part(0.05, a) * a.plate_drag * math.sin(0.05) ** 2
+    stalled = stalled_fraction(0.05, a) * a.plate_drag * math.sin(0.05) ** 2
     assert (slow - stalled) / (fast - stalled) == pytest.approx(10.0**a.reynolds_power, rel=1e-12)
 
 
 def test_stall_takes_lift_and_rotation_gives_some_back_near_the_hub():
-    """Snel: a section at c/r = 1 keeps tanh 3 of the lift that stall takes from one far out."""
+    """Snel: a section at c/r = 1 retains tanh 3 of the lift that stall takes from one far out."""
     a, alpha = SMALL_PROPELLER, 0.5
     attached = 0.5 * a.lift_slope * math.sin(2.0 * (alpha - a.zero_lift))
-    far, near = (section_force(alpha, 1e5, cr, a).lift for cr in (0.0, 1.0))
-    assert far < 0.6 * attached
-    assert (near - far) / (attached - far) == pytest.approx(math.tanh(3.0), rel=1e-12)
+    outer_lift, inner_lift = (section_force(alpha, 1e5, cr, a).lift for cr in (0.0, 1.0))
+    assert outer_lift < 0.6 * attached
+    assert (inner_lift - outer_lift) / (attached - outer_lift) == pytest.approx(math.tanh(3.0), rel=1e-12)
 
 
 def test_the_airfoil_is_finite_at_any_angle_and_for_a_standing_blade():
@@ -101,43 +101,45 @@ def test_the_airfoil_is_finite_at_any_angle_and_for_a_standing_blade():
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_iterations_leave_nothing_of_an_annulus_unbalanced(name):
-    """Standing, climbing, beyond zero thrust: below 1e-12 of the largest annulus' thrust"""
+    """Static, climbing, beyond zero thrust: below 1e-12 of the largest annulus' thrust"""
     loads, _ = annuli(SHIPPED[name][0], np.linspace(0.0, 0.9, 10), RPM)
-    assert np.abs(loads.unbalanced).max() < 1e-12 * np.abs(loads.thrust).max()
+    assert np.abs(loads.residual).max() < 1e-12 * np.abs(loads.thrust).max()
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_side_wind_leaves_little_unbalanced_and_that_at_the_hub(name):
-    """Annuli that turn faster than a side wind blows are balanced; all others together lack 0.4 % of the standing thrust."""
-    own = SHIPPED[name][0]
+    """Annuli faster than the side wind are balanced; all others together lack 0.4 % of the static thrust."""
+    shape = SHIPPED[name][0]
     J, angle = (x.ravel() for x in np.meshgrid(np.linspace(0.0, 0.7, 8), np.linspace(0.1, 0.5 * math.pi, 4)))
-    loads, width = annuli(own, J, RPM * np.ones_like(J), angle)
-    standing = (annuli(own, 0.0, RPM)[0].thrust * np.ravel(width)).sum()
-    radius = sections(own, bem.STATIONS, 1)[0].radius
-    turning = radius > 2.0 * J * np.sin(angle) / math.pi + 0.1
-    assert np.abs(loads.unbalanced[turning]).max() < 1e-12 * np.abs(loads.thrust).max()
-    assert (np.abs(loads.unbalanced) * width).sum(0).max() < 4e-3 * standing
+    loads, width = annuli(shape, J, RPM * np.ones_like(J), angle)
+    static_thrust = (annuli(shape, 0.0, RPM)[0].thrust * np.ravel(width)).sum()
+    radius = sections(shape, bem.STATIONS, 1)[0].radius
+    is_fast = radius > 2.0 * J * np.sin(angle) / math.pi + 0.1
+    assert np.abs(loads.residual[is_fast]).max() < 1e-12 * np.abs(loads.thrust).max()
+    assert (np.abs(loads.residual) * width).sum(0).max() < 4e-3 * static_thrust
 
 
 def test_fewer_iterations_would_not_do(monkeypatch):
     monkeypatch.setattr(bem, "ITERATIONS", bem.ITERATIONS - 6)
     loads, _ = annuli(APC, np.linspace(0.0, 0.7, 8), RPM)
-    assert np.abs(loads.unbalanced).max() > 1e-12 * np.abs(loads.thrust).max()
+    assert np.abs(loads.residual).max() > 1e-12 * np.abs(loads.thrust).max()
 
 
 @pytest.mark.parametrize("axial", [0.0, 0.05, 0.15])
 def test_the_inflow_angle_is_the_one_brent_finds(axial):
     section, _ = sections(APC, 5)
     for k in range(5):
-        own = Section(*(float(np.ravel(x)[k if np.size(x) > 1 else 0]) for x in section))
+        blade_section = Section(*(float(np.ravel(x)[k if np.size(x) > 1 else 0]) for x in section))
         onset = Onset(axial, 0.0)
         root = brentq(
-            lambda psi, own=own, onset=onset: annulus(psi, own, onset, 5e5, SMALL_PROPELLER).unbalanced,
-            -math.atan2(axial, own.radius),
+            lambda psi, blade_section=blade_section, onset=onset: (
+                annulus(psi, blade_section, onset, 5e5, SMALL_PROPELLER).residual
+            ),
+            -math.atan2(axial, blade_section.radius),
             0.5 * math.pi,
             xtol=1e-15,
         )
-        assert inflow_angle(own, onset, 5e5, SMALL_PROPELLER) == pytest.approx(root, abs=1e-12)
+        assert inflow_angle(blade_section, onset, 5e5, SMALL_PROPELLER) == pytest.approx(root, abs=1e-12)
 
 
 def test_blades_give_the_air_the_momentum_and_the_spin_they_take_from_it():
@@ -157,7 +159,7 @@ def test_blades_give_the_air_the_momentum_and_the_spin_they_take_from_it():
 
 
 def test_power_goes_into_the_climb_the_wake_its_swirl_and_the_profile():
-    """ΩQ = ∫ (V + v_a) dT_lift + swirl + profile: what the shaft gives is found in the air."""
+    """ΩQ = ∫ (V + v_a) dT_lift + swirl + profile: the shaft power equals the power in the air."""
     J = np.array([0.0, 0.2, 0.4])
     loads, width = annuli(APC, J, RPM)
     lift = loads.thrust - loads.profile_thrust
@@ -165,30 +167,30 @@ def test_power_goes_into_the_climb_the_wake_its_swirl_and_the_profile():
     section, _ = sections(APC, bem.STATIONS, 1)
     # the lift normal to W pushes (W_t, W_a): its torque on v_t is the power of the swirl
     swirl = lift * (J / math.pi + loads.axial_induced) / (section.radius - loads.swirl) * loads.swirl
-    spent = useful_and_induced + swirl + loads.profile_power
-    assert (spent * width).sum(0) == pytest.approx((loads.torque * width).sum(0), rel=1e-12)
+    total_power = useful_and_induced + swirl + loads.profile_power
+    assert (total_power * width).sum(0) == pytest.approx((loads.torque * width).sum(0), rel=1e-12)
 
 
 def test_a_lightly_loaded_hovering_rotor_has_the_closed_form_inflow():
-    """λ = (σa/16)(√(1 + 32θr/σa) − 1): Leishman's equation for small angles, no loss at the ends; to second order in θ"""
+    """λ = (σa/16)(√(1 + 32θr/σa) − 1): Leishman's equation for small angles without end losses; to second order in θ"""
     solidity, theta, errors = 0.1, (0.04, 0.02), []
     for pitch in theta:
         straight = straight_blade(400, solidity, lambda r, pitch=pitch: np.full_like(r, pitch))
         loads, _ = annuli(straight, 0.0, 1000.0, airfoil=SLIPPERY, stations=64)
         r = np.ravel(sections(straight, 64)[0].radius)
         sa = solidity * SLIPPERY.lift_slope
-        book = sa / 16.0 * (np.sqrt(1.0 + 32.0 * pitch * r / sa) - 1.0)
+        expected = sa / 16.0 * (np.sqrt(1.0 + 32.0 * pitch * r / sa) - 1.0)
         inside = (r > 0.3) & (r < 0.9)
-        errors.append(np.abs(loads.axial_induced - book)[inside].max() / book.max())
+        errors.append(np.abs(loads.axial_induced - expected)[inside].max() / expected.max())
     assert errors[1] < 2e-3
     assert errors[0] > 1.6 * errors[1]
 
 
 def test_ideal_twist_hovers_with_a_figure_of_merit_just_below_one():
-    """θ = θ_t/r draws the same air everywhere: without drag all power is induced but for the swirl, λ² of it"""
+    """θ = θ_t/r has uniform inflow: without drag all power is induced but for the swirl, λ² of it"""
     straight = straight_blade(400, 0.1, lambda r: np.arctan(0.08 / r), hub=0.05)
-    own = rotor_coefficients(straight, 0.0, 1000.0, airfoil=SLIPPERY, stations=200)
-    merit = math.sqrt(2.0 / math.pi) * own.thrust**1.5 / own.power
+    coefficients = rotor_coefficients(straight, 0.0, 1000.0, airfoil=SLIPPERY, stations=200)
+    merit = math.sqrt(2.0 / math.pi) * coefficients.thrust**1.5 / coefficients.power
     assert 0.98 < merit < 1.0
 
 
@@ -197,17 +199,17 @@ def test_ideal_twist_hovers_with_a_figure_of_merit_just_below_one():
 def test_no_rotor_hovers_on_less_than_the_ideal_power_or_drives_better_than_it_is_driven(name, rpm):
     """FM = √(2/π) CT^1.5/CP ≤ 1, and J CT/CP ≤ the ideal efficiency 2/(1 + √(1 + 8CT/(πJ²))) of an actuator disc"""
     J = np.linspace(0.0, 0.6, 13)
-    own = rotor_coefficients(SHIPPED[name][0], J, rpm)
-    assert math.sqrt(2.0 / math.pi) * own.thrust[0] ** 1.5 / own.power[0] < 0.85
-    J, thrust, power = (x[1:][own.thrust[1:] > 0.0] for x in (J, own.thrust, own.power))
+    coefficients = rotor_coefficients(SHIPPED[name][0], J, rpm)
+    assert math.sqrt(2.0 / math.pi) * coefficients.thrust[0] ** 1.5 / coefficients.power[0] < 0.85
+    J, thrust, power = (x[1:][coefficients.thrust[1:] > 0.0] for x in (J, coefficients.thrust, coefficients.power))
     assert (J * thrust / power < 2.0 / (1.0 + np.sqrt(1.0 + 8.0 * thrust / (math.pi * J**2)))).all()
 
 
-# Numbers of stations and azimuths ----------------------------------------------------------------------------------
+# Counts of stations and azimuths -----------------------------------------------------------------------------------
 
 
 def test_the_radial_integral_converges_with_the_square_of_the_stations_or_faster():
-    """A blade without kinks; from 12 to 96 stations each doubling takes at least three quarters of the error."""
+    """A blade without kinks; from 12 to 96 stations each doubling removes at least three quarters of the error."""
     r = np.linspace(0.15, 1.0, 400)
     smooth = Blade("smooth", "", 2, 0.12, tuple(r), tuple(0.2 * np.sqrt(1.02 - r)), tuple(np.arctan(0.15 / r)))
     exact = rotor_coefficients(smooth, 0.2, RPM, stations=768).thrust
@@ -235,7 +237,7 @@ def test_more_azimuths_change_nothing_in_oblique_flow(monkeypatch):
 
 
 def test_a_side_wind_lifts_and_drags_and_wind_along_the_axis_does_not_drag():
-    """Translational lift: more thrust on less power than hovering, and a force against the motion"""
+    """Translational lift: more thrust with less power than in hover, and a force against the motion"""
     still, edgewise = rotor_coefficients(APC, 0.0, RPM), rotor_coefficients(APC, 0.3, RPM, 0.5 * math.pi)
     assert edgewise.thrust > 1.05 * still.thrust
     assert edgewise.power / edgewise.thrust < still.power / still.thrust
@@ -260,13 +262,13 @@ def test_what_the_theory_cannot_answer_is_refused(advance, rpm, angle):
 
 
 @cache
-def fit_of_apc() -> RotorFit:
-    """Of the propeller at the speed that several tests ask for, solved once"""
+def apc_fit() -> RotorFit:
+    """Fit the propeller at the speed of several tests, once."""
     return fit_rotor(APC, RPM)
 
 
-def flown(speed: RotorSpeed, flow: HubFlow, rotor: Rotor, air_density: AirDensity) -> Any:
-    return fitted_load(speed, flow, rotor, fit_of_apc(), air_density)
+def apc_load(speed: RotorSpeed, flow: HubFlow, rotor: Rotor, air_density: AirDensity) -> Any:
+    return fitted_load(speed, flow, rotor, apc_fit(), air_density)
 
 
 def axial_annulus(section: Section, onset: Onset, tip_reynolds: TipReynolds, airfoil: Airfoil) -> Any:
@@ -274,9 +276,9 @@ def axial_annulus(section: Section, onset: Onset, tip_reynolds: TipReynolds, air
     return annulus(inflow_angle(section, onset, tip_reynolds, airfoil), section, onset, tip_reynolds, airfoil)[:3]
 
 
-@pytest.mark.parametrize("function", [section_force, stalled_part, end_loss, flown])
+@pytest.mark.parametrize("function", [section_force, stalled_fraction, end_loss, apc_load])
 def test_the_functions_are_the_same_on_every_backend(function):
-    every_backend(case_of(function, None))
+    every_backend(build_case(function, None))
 
 
 def test_a_solved_annulus_is_the_same_in_floats_arrays_and_casadi():
@@ -308,12 +310,12 @@ def test_every_measured_propeller_with_a_known_blade(propellers, errors):
     """79 propellers of UIUC's first volume, all their points below 70 % of the zero-thrust J, one airfoil: the median error
     is at most 10 % in CT and 15 % in CP, over all points and over the propellers' own medians."""
     assert len(propellers) == 79
-    assert sum(len(each.thrust) for each in errors) > 6000
+    assert sum(len(error.thrust) for error in errors) > 6000
     thrust, power = medians(errors)
     assert thrust <= 0.10
     assert power <= 0.15
-    assert np.median([np.median(np.abs(each.thrust)) for each in errors]) <= 0.10
-    assert np.median([np.median(np.abs(each.power)) for each in errors]) <= 0.15
+    assert np.median([np.median(np.abs(error.thrust)) for error in errors]) <= 0.10
+    assert np.median([np.median(np.abs(error.power)) for error in errors]) <= 0.15
     text = table(errors)
     assert all(f"| {name} |" in text for name in propellers)
 
@@ -327,31 +329,34 @@ def test_the_table_in_the_documentation_is_this_one(errors, repository):
 
 @pytest.mark.long
 def test_a_family_left_out_of_the_choice_is_predicted_as_well(propellers):
-    """Stall angle and drag chosen without a family, on a coarse grid of both, and that family scored with them"""
+    """Choose stall angle and drag without a family, on a coarse grid of both, and score that family with them."""
     choices = [
         SMALL_PROPELLER._replace(stall=math.radians(s), drag=d)
         for s in (12.0, 13.0, 14.0)
         for d in (0.023, 0.027, 0.031)
     ]
     thinned = {}
-    for name, (own, run) in propellers.items():
-        near = np.flatnonzero(run.advance < 0.7 * zero_thrust_advance(run))[::8]
-        thinned[name] = (own, type(run)(*(column[near] for column in run)))
+    for name, (shape, run) in propellers.items():
+        below_zero_thrust = np.flatnonzero(run.advance < 0.7 * zero_thrust_advance(run))[::8]
+        thinned[name] = (shape, type(run)(*(column[below_zero_thrust] for column in run)))
 
-    def errors_of(airfoil):
-        found = {}
-        for name, (own, run) in thinned.items():
-            model = rotor_coefficients(own, run.advance, run.rpm, airfoil=airfoil)
-            found[name] = np.array([model.thrust / run.thrust - 1.0, model.power / run.power - 1.0])
-        return found
+    def airfoil_errors(airfoil):
+        error_by_name = {}
+        for name, (shape, run) in thinned.items():
+            model = rotor_coefficients(shape, run.advance, run.rpm, airfoil=airfoil)
+            error_by_name[name] = np.array([model.thrust / run.thrust - 1.0, model.power / run.power - 1.0])
+        return error_by_name
 
-    tried = [errors_of(airfoil) for airfoil in choices]
-    families = {name: own.family for name, (own, _) in propellers.items()}
+    errors_by_airfoil = [airfoil_errors(airfoil) for airfoil in choices]
+    families = {name: shape.family for name, (shape, _) in propellers.items()}
     held_out = []
     for family in set(families.values()):
-        inside = [np.concatenate([e for n, e in own.items() if families[n] != family], axis=1) for own in tried]
-        cost = [np.median(np.abs(e[0])) / 0.10 + np.median(np.abs(e[1])) / 0.15 for e in inside]
-        held_out += [e for n, e in tried[int(np.argmin(cost))].items() if families[n] == family]
+        training_errors = [
+            np.concatenate([e for n, e in error_by_blade.items() if families[n] != family], axis=1)
+            for error_by_blade in errors_by_airfoil
+        ]
+        cost = [np.median(np.abs(e[0])) / 0.10 + np.median(np.abs(e[1])) / 0.15 for e in training_errors]
+        held_out += [e for n, e in errors_by_airfoil[int(np.argmin(cost))].items() if families[n] == family]
     thrust, power = np.median(np.abs(np.concatenate(held_out, axis=1)), axis=1)
     assert thrust <= 0.10
     assert power <= 0.15
@@ -359,28 +364,31 @@ def test_a_family_left_out_of_the_choice_is_predicted_as_well(propellers):
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if name != "crazyflie_47-17"])
 def test_shipped_blades_carry_a_run_of_the_wind_tunnel_to_compare_with(name):
-    """APC's slow flyer, of the worst family, is a third too weak; thrust ends within 20 % of the measured J."""
-    own, measured = SHIPPED[name]
-    found = compare(own, measured)
-    assert np.median(np.abs(found.thrust)) < 0.36
-    fit = fit_rotor(own, float(measured.rpm[0]))
-    assert fit.largest == pytest.approx(found.zero_thrust, rel=0.2)
-    assert "UIUC" in own.source
+    """APC's slow flyer, of the worst family, is a third too weak; the zero-thrust J is within 20 % of the measured one."""
+    shape, measured = SHIPPED[name]
+    comparison = compare(shape, measured)
+    assert np.median(np.abs(comparison.thrust)) < 0.36
+    fit = fit_rotor(shape, float(measured.rpm[0]))
+    assert fit.largest == pytest.approx(comparison.zero_thrust, rel=0.2)
+    assert "UIUC" in shape.source
 
 
 def test_the_crazyflies_blade_carries_its_thrust_stand():
-    """Radius as drone-models has it, pitch 2πr tan θ at ¾R of its name's 17 mm, T and Q of the stand's polynomials [rpm].
+    """Radius of drone-models, pitch 2πr tan θ at ¾R of its name's 17 mm, T and Q of the stand's polynomials [rpm].
 
     At Re near 1.5e4, below the airfoil's range, theory has 43 % more thrust and 27 % less power than the stand.
     """
-    own, stand = SHIPPED["crazyflie_47-17"]
-    assert own.radius == pytest.approx(23.4e-3, rel=2e-3)
-    assert 2.0 * math.pi * 0.75 * own.radius * math.tan(own.at(0.75)[1]) == pytest.approx(17e-3, rel=0.15)
-    turns, diameter = stand.rpm / 60.0, 2.0 * own.radius
-    thrust, torque = stand.thrust * 1.225 * turns**2 * diameter**4, stand.power * 1.225 * turns**2 * diameter**5
+    shape, stand = SHIPPED["crazyflie_47-17"]
+    assert shape.radius == pytest.approx(23.4e-3, rel=2e-3)
+    assert 2.0 * math.pi * 0.75 * shape.radius * math.tan(shape.interpolate(0.75)[1]) == pytest.approx(17e-3, rel=0.15)
+    revolutions, diameter = stand.rpm / 60.0, 2.0 * shape.radius
+    thrust, torque = (
+        stand.thrust * 1.225 * revolutions**2 * diameter**4,
+        stand.power * 1.225 * revolutions**2 * diameter**5,
+    )
     assert thrust == pytest.approx(-3.62002e-7 * stand.rpm + 1.606092e-10 * stand.rpm**2, rel=1e-3)
     assert torque / (2.0 * math.pi) == pytest.approx(-2.266527e-9 * stand.rpm + 1.114949e-12 * stand.rpm**2, rel=1e-3)
-    theory = rotor_coefficients(own, 0.0, 18000.0)
+    theory = rotor_coefficients(shape, 0.0, 18000.0)
     assert float(theory.thrust) / 0.0858 == pytest.approx(1.43, abs=0.02)
     assert float(theory.power) / 0.0810 == pytest.approx(0.73, abs=0.02)
 
@@ -390,44 +398,44 @@ def test_the_crazyflies_blade_carries_its_thrust_stand():
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_fit_is_within_a_hundredth_of_the_theory_it_was_made_from(name):
-    """At points it has not seen, any J up to the largest and any angle to 90°; relative to the standing rotor"""
-    own = SHIPPED[name][0]
-    fit = fit_rotor(own, RPM)
+    """At points that are not in the fit, any J up to the largest and any angle to 90°; relative to the static rotor"""
+    shape = SHIPPED[name][0]
+    fit = fit_rotor(shape, RPM)
     rng = np.random.default_rng(0)
     J, angle = fit.largest * np.sqrt(rng.uniform(size=200)), rng.uniform(0.0, 0.5 * math.pi, 200)
-    model = rotor_coefficients(own, J, RPM, angle)
+    model = rotor_coefficients(shape, J, RPM, angle)
     fitted = fitted_coefficients(J * np.cos(angle), J * np.sin(angle), fit)
-    standing = rotor_coefficients(own, 0.0, RPM)
-    assert np.abs(fitted.thrust - model.thrust).max() < 0.01 * standing.thrust
-    assert np.abs(fitted.power - model.power).max() < 0.01 * standing.power
+    static = rotor_coefficients(shape, 0.0, RPM)
+    assert np.abs(fitted.thrust - model.thrust).max() < 0.01 * static.thrust
+    assert np.abs(fitted.power - model.power).max() < 0.01 * static.power
     assert np.abs(fitted.in_plane - model.in_plane).max() < 0.01 * np.abs(model.in_plane).max()
 
 
 def test_the_fit_is_held_at_its_ends():
-    fit = fit_of_apc()
+    fit = apc_fit()
     assert fitted_coefficients(-0.3, 0.0, fit) == fitted_coefficients(0.0, 0.0, fit)
     assert fitted_coefficients(0.1, 9.0, fit) == fitted_coefficients(0.1, fit.largest, fit)
 
 
 def test_a_fitted_rotor_has_the_thrust_and_torque_of_its_coefficients():
     """T = ρn²D⁴CT, Q = P/Ω; at rest they are kF Ω² and kM Ω²"""
-    fit, radius, speed = fit_of_apc(), APC.radius, 500.0
+    fit, radius, speed = apc_fit(), APC.radius, 500.0
     k_thrust, k_torque = rotor_constants(fit, radius)
-    own_rotor = samara.vehicle("hexarotor_x").rotors[0]._replace(k_thrust=k_thrust, k_torque=k_torque, radius=radius)
-    still = fitted_load(speed, HubFlow(0.0, Vec3(0.0, 0.0, 0.0)), own_rotor, fit, SEA_LEVEL_DENSITY)
+    fitted_rotor = samara.vehicle("hexarotor_x").rotors[0]._replace(k_thrust=k_thrust, k_torque=k_torque, radius=radius)
+    still = fitted_load(speed, HubFlow(0.0, Vec3(0.0, 0.0, 0.0)), fitted_rotor, fit, SEA_LEVEL_DENSITY)
     assert still.load == pytest.approx((k_thrust * speed**2, k_torque * speed**2), rel=1e-13)
-    moving = fitted_load(speed, HubFlow(2.0, Vec3(3.0, -4.0, 0.0)), own_rotor, fit, 1.1)
+    moving = fitted_load(speed, HubFlow(2.0, Vec3(3.0, -4.0, 0.0)), fitted_rotor, fit, 1.1)
     n, D = speed / (2.0 * math.pi), 2.0 * radius
-    own = fitted_coefficients(2.0 / (n * D), 5.0 / (n * D), fit)
-    assert moving.load.thrust == pytest.approx(1.1 * n**2 * D**4 * own.thrust, rel=1e-13)
-    assert moving.load.torque * speed == pytest.approx(1.1 * n**3 * D**5 * own.power, rel=1e-13)
+    coefficients = fitted_coefficients(2.0 / (n * D), 5.0 / (n * D), fit)
+    assert moving.load.thrust == pytest.approx(1.1 * n**2 * D**4 * coefficients.thrust, rel=1e-13)
+    assert moving.load.torque * speed == pytest.approx(1.1 * n**3 * D**5 * coefficients.power, rel=1e-13)
     assert np.array(moving.f_B) == pytest.approx(
-        -1.1 * n**2 * D**4 * own.in_plane * np.array([0.6, -0.8, 0.0]), rel=1e-12
+        -1.1 * n**2 * D**4 * coefficients.in_plane * np.array([0.6, -0.8, 0.0]), rel=1e-12
     )
 
 
 def test_a_vehicle_with_fitted_rotors_hovers_as_before_and_drags_in_flight():
-    fit = fit_of_apc()
+    fit = apc_fit()
     k_thrust, k_torque = rotor_constants(fit, APC.radius)
     plain = samara.vehicle("hexarotor_x").replace({"rotors.k_thrust": k_thrust, "rotors.k_torque": k_torque})
     vehicle = plain.with_effect(FITTED_ROTORS, fit)
@@ -454,20 +462,20 @@ twist = [30, 15, 8]
 
 
 def test_a_blade_file_is_read():
-    own, measured = parse_blade(GOOD, "x.toml")
-    assert (own.blades, own.radius, own.chord, measured) == (2, 0.1, (0.2, 0.2, 0.1), None)
-    assert own.twist == pytest.approx(np.radians([30, 15, 8]))
-    assert own.solidity == pytest.approx(2 * (0.2 * 0.2 + 0.4 * 0.2 + 0.4 * 0.15) / math.pi)
+    parsed, measured = parse_blade(GOOD, "x.toml")
+    assert (parsed.blades, parsed.radius, parsed.chord, measured) == (2, 0.1, (0.2, 0.2, 0.1), None)
+    assert parsed.twist == pytest.approx(np.radians([30, 15, 8]))
+    assert parsed.solidity == pytest.approx(2 * (0.2 * 0.2 + 0.4 * 0.2 + 0.4 * 0.15) / math.pi)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("blades = 2", "blades = 0", "blades = 0: expected at least 1"),
         ("radius = 0.1", "radius = -1", "radius = -1.0 m: expected a positive"),
         ("radius = 0.1", "radius = nan", "x.toml: radius = nan: expected a finite number"),
         ("chord = [0.2, 0.2, 0.1]", "chord = [0.2, 0.2]", "chord has 2 numbers"),
-        ("0.2, 0.6, 1.0]", "0.2, 0.1, 1.0]", "expected r/R that increase"),
+        ("0.2, 0.6, 1.0]", "0.2, 0.1, 1.0]", "expected increasing r/R"),
         ("twist", "twits", "twits"),
         ('name = "x"', "", "name is missing"),
         ('name = "x"', "name = 3", "name = 3: expected a text"),
@@ -478,10 +486,10 @@ def test_a_blade_file_is_read():
         ('name = "x"', '"\\u001b[31m" = 1', "'\\x1b[31m' = 1: expected only the keys"),
     ],
 )
-def test_a_wrong_blade_file_gets_one_sentence(old, new, said):
+def test_a_wrong_blade_file_gets_one_sentence(old, new, message):
     with pytest.raises(BladeError) as error:
         parse_blade(GOOD.replace(old, new), "x.toml")
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert str(error.value).isprintable()
     assert len(str(error.value)) < 300
 
@@ -512,14 +520,14 @@ def test_the_command_prints_the_model_beside_the_measurement_and_draws_it(tmp_pa
 
 
 def test_the_command_says_what_is_wrong():
-    for arguments, said in (
+    for arguments, message in (
         (["nothing"], "no blade"),
-        (["apc_10x4.7", "--rpm", "-1"], "rpm is -1"),
+        (["apc_10x4.7", "--rpm", "-1"], "--rpm -1"),
     ):
         app = typer.Typer()
         app.command()(rotor)
         result = CliRunner().invoke(app, arguments)
-        assert said in str(result.exception)
+        assert message in str(result.exception)
 
 
 def test_the_inflow_picture_is_drawn(tmp_path):

@@ -19,58 +19,58 @@ duration = 0.05
 name = "a"
 vehicle = "own.toml"
 start = [0.0, 0.0, 0.0]
-tasks = [{kind = "hover"}]
+tasks = [{type = "hover"}]
 [[drones]]
 name = "b"
 vehicle = "own.toml"
 start = [2.0, 0.0, 0.0]
-tasks = [{kind = "hover"}]
+tasks = [{type = "hover"}]
 [[drones]]
 name = "c"
 vehicle = "own.toml"
 start = [4.0, 0.0, 0.0]
-tasks = [{kind = "hover"}]
+tasks = [{type = "hover"}]
 effects = {damping = false}
 """
 
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Count how often vehicles are written, parsed, and their contact analysed; with an empty cache."""
-    counted = Counter()
+    """Count the calls by which vehicles are written, parsed, and their contact analysed; with an empty cache."""
+    call_counts = Counter()
 
     def count(module, function):
         original = getattr(module, function)
 
         def wrapper(*arguments, **options):
-            counted[function.strip("_")] += 1
+            call_counts[function.strip("_")] += 1
             return original(*arguments, **options)
 
         monkeypatch.setattr(module, function, wrapper)
 
     count(writer, "_toml")
-    count(loader, "document")
+    count(loader, "parse_document")
     count(ground, "standing_modes")
     ground.largest_stable_step.cache_clear()
-    yield counted
+    yield call_counts
     ground.largest_stable_step.cache_clear()
 
 
-def forbidden(*arguments, **options):
+def fail_if_called(*arguments, **options):
     raise AssertionError("called during a flight in memory")
 
 
 def test_a_flight_in_memory_neither_writes_nor_parses_nor_checks_its_vehicle(monkeypatch):
-    """The shipped scenario's own text is read; its vehicle was loaded before."""
+    """The shipped scenario's text is read; its vehicle was loaded before."""
     vehicle = samara.load_scenario("hover").drones[0].vehicle
-    with monkeypatch.context() as patched:
+    with monkeypatch.context() as context:
         for module, function in (
             (writer, "_toml"),
             (writer, "parse_vehicle"),
             (loader, "parse_vehicle"),
             (ground, "standing_modes"),
         ):
-            patched.setattr(module, function, forbidden)
+            context.setattr(module, function, fail_if_called)
         run = samara.fly("hover", settings={"duration": SHORT})
         assert run.vehicle is vehicle
         assert run.summary()
@@ -79,12 +79,12 @@ def test_a_flight_in_memory_neither_writes_nor_parses_nor_checks_its_vehicle(mon
     assert loader.parse_vehicle(text, "drone.toml") == vehicle
 
 
-def test_a_scenario_object_flies_without_any_toml(monkeypatch):
+def test_a_scenario_object_flies_without_toml(monkeypatch):
     import tomllib
 
     scenario = samara.load_scenario("hover", {"duration": SHORT})
-    monkeypatch.setattr(tomllib, "loads", forbidden)
-    monkeypatch.setattr(writer, "_toml", forbidden)
+    monkeypatch.setattr(tomllib, "loads", fail_if_called)
+    monkeypatch.setattr(writer, "_toml", fail_if_called)
     assert samara.fly(scenario).vehicle is scenario.drones[0].vehicle
 
 
@@ -92,12 +92,12 @@ def test_a_recorded_flight_writes_its_vehicle_once_and_verifies_that_text_once(c
     scenario = samara.load_scenario("swarm", {"duration": SHORT, "drones.count": 3})
     calls.clear()
     run = samara.fly(scenario, out=tmp_path / "run.mcap")
-    assert (calls["toml"], calls["document"]) == (1, 1)
-    assert all(track.vehicle is scenario.drones[0].vehicle for track in run.tracks)
+    assert (calls["toml"], calls["parse_document"]) == (1, 1)
+    assert all(drone_record.vehicle is scenario.drones[0].vehicle for drone_record in run.drone_records)
     calls.clear()
     loaded = load_run(tmp_path / "run.mcap")
-    assert (calls["toml"], calls["document"]) == (0, 1)
-    assert all(track.vehicle == scenario.drones[0].vehicle for track in loaded.tracks)
+    assert (calls["toml"], calls["parse_document"]) == (0, 1)
+    assert all(drone_record.vehicle == scenario.drones[0].vehicle for drone_record in loaded.drone_records)
 
 
 def test_a_run_saved_later_has_the_bytes_of_one_recorded_in_flight(tmp_path):
@@ -110,18 +110,20 @@ def test_a_run_saved_later_has_the_bytes_of_one_recorded_in_flight(tmp_path):
 
 
 def test_contact_is_checked_once_for_all_drones_of_a_vehicle(calls, tmp_path):
-    """Three tables name one file; one of them switches an effect off, which leaves the contact as it is."""
+    """Three tables name one file; one of them switches an effect off, which leaves the contact unchanged."""
     samara.save_vehicle(samara.vehicle("crazyflie_documented"), tmp_path / "own.toml")
     ground.largest_stable_step.cache_clear()
     calls.clear()
     samara.vehicle(tmp_path / "own.toml")
-    alone = calls["standing_modes"]
-    assert alone > 0
+    single_count = calls["standing_modes"]
+    assert single_count > 0
     ground.largest_stable_step.cache_clear()
     calls.clear()
     (tmp_path / "swarm.toml").write_text(SWARM)
     run = samara.fly(tmp_path / "swarm.toml", out=tmp_path / "run.mcap")
-    assert calls["standing_modes"] == alone + 2  # each of the two files in the recording is verified by parsing it
+    assert (
+        calls["standing_modes"] == single_count + 2
+    )  # each of the two files in the recording is verified by parsing it
     assert run["a"].vehicle is run["b"].vehicle
     assert not run["c"].vehicle.has("damping")
 
@@ -139,7 +141,7 @@ def test_a_vehicle_with_python_effects_flies_and_is_recorded_without_a_file(tmp_
 
 
 def test_attachments_survive_pickling():
-    """Vehicles are pickled as their texts, which the identities of another process do not reach."""
+    """Vehicles are pickled as texts, because identities are valid in one process only."""
     vehicle = samara.vehicle("iris")
     files = pickle.loads(pickle.dumps(Attachments({"iris.toml": vehicle, "notes.txt": b"windy"})))
     assert loader.parse_vehicle(files["iris.toml"].decode(), "iris.toml") == vehicle

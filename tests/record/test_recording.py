@@ -1,7 +1,7 @@
-"""A recording gives back what was written, whoever reads it and however the writing ended.
+"""A recording restores the written data, whichever library reads it and however the writing ended.
 
-The other reader is the `mcap` library with protobuf's own decoder and Foxglove's published classes: nothing here was
-written by Samara but the file.
+The other reader is the `mcap` library with protobuf's decoder and Foxglove's published classes: apart from the file, nothing
+here is written by Samara.
 """
 
 import csv
@@ -32,19 +32,19 @@ from mcap.writer import CompressionType, Writer
 from mcap_protobuf.decoder import DecoderFactory
 from mcap_protobuf.schema import build_file_descriptor_set
 from scipy.spatial.transform import Rotation
-from support.children import ended
+from support.children import run_child
 
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.tree import leaf_names
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.record import export, mcap_writer, recorder
-from samara.record.channels import identifiers, published_schema
+from samara.record.channels import field_identifiers, published_schema
 from samara.record.export import export_csv, export_parquet
-from samara.record.layout import Messages
+from samara.record.layout import MessageArray
 from samara.record.mcap_writer import COMPRESS
 from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError, describe, read_recording
-from samara.record.streams import Block, tables
+from samara.record.streams import StreamBlock, concatenate_blocks
 from samara.vehicles.loader import vehicle
 
 BODY = ("p_W.x", "p_W.y", "p_W.z", "q_WB.w", "q_WB.x", "q_WB.y", "q_WB.z")
@@ -53,25 +53,27 @@ COMMAND = Stream("/drone0/command", ("u[0]", "u[1]"), ("1", "1"), "samara.Comman
 LOGS = (LogLine(1_500_000, "warning", "battery", "voltage low: 10.8 V"), LogLine(2_999_999, "error", "läuft", "…\n"))
 
 
-def seconds_of(stream, second, rate=100, seed=0):
-    """One second of a stream at a rate: times and rows at random, the same for the same arguments."""
+def random_second(stream, second, rate=100, seed=0):
+    """Return one second of a stream at a rate: random times and rows, the same for the same arguments."""
     times_us = second * 1_000_000 + np.arange(rate) * (1_000_000 // rate)
     return times_us, np.random.default_rng([seed, second]).normal(size=(rate, len(stream.fields)))
 
 
-def recorded(path, seconds=3, streams=(STATE, COMMAND), rates=(100, 250), logs=LOGS, **options):
-    """A recording of some seconds, a chunk for each; what was written."""
-    with Recorder(path, streams, {"scenario": "box", "seed": "7"}, {"vehicle.toml": b"mass = 1\n"}, **options) as own:
+def record_seconds(path, seconds=3, streams=(STATE, COMMAND), rates=(100, 250), logs=LOGS, **options):
+    """Record some seconds, a chunk for each; return the written data."""
+    with Recorder(
+        path, streams, {"scenario": "box", "seed": "7"}, {"vehicle.toml": b"mass = 1\n"}, **options
+    ) as writer:
         for second in range(seconds):
             blocks = {
-                stream.topic: seconds_of(stream, second, rate) for stream, rate in zip(streams, rates, strict=True)
+                stream.topic: random_second(stream, second, rate) for stream, rate in zip(streams, rates, strict=True)
             }
-            own.write(blocks, [line for line in logs if line.time_us // 1_000_000 == second])
-        assert own.problem == ""
+            writer.write(blocks, [line for line in logs if line.time_us // 1_000_000 == second])
+        assert writer.problem == ""
     return {
         stream.topic: tuple(
             np.concatenate(parts)
-            for parts in zip(*(seconds_of(stream, second, rate) for second in range(seconds)), strict=True)
+            for parts in zip(*(random_second(stream, second, rate) for second in range(seconds)), strict=True)
         )
         for stream, rate in zip(streams, rates, strict=True)
     }
@@ -82,22 +84,22 @@ def same_bits(a, b):
 
 
 def is_prefix(table, times_us, rows):
-    """The table is the first rows of what was written, bit for bit."""
+    """Whether the table is the first rows of the written ones, bit for bit."""
     n = len(table.times_us)
     return n <= len(times_us) and np.array_equal(table.times_us, times_us[:n]) and same_bits(table.rows, rows[:n])
 
 
-def decoded(path, *topics, **options):
-    """(topic, message record, protobuf object) for every message, by the library's reader."""
+def decode_messages(path, *topics, **options):
+    """Return (topic, message record, protobuf object) of every message, with the library's reader."""
     with open(path, "rb") as file:
         reader = make_reader(file, validate_crcs=True, decoder_factories=[DecoderFactory()])
         return [
-            (channel.topic, message, own)
-            for _, channel, message, own in reader.iter_decoded_messages(topics or None, **options)
+            (channel.topic, message, decoded_message)
+            for _, channel, message, decoded_message in reader.iter_decoded_messages(topics or None, **options)
         ]
 
 
-# What is written comes back ---------------------------------------------------------------------------------------
+# Written data come back -------------------------------------------------------------------------------------------
 
 ODD = [0.0, -0.0, 5e-324, -2.2250738585072e-308, 1.7976931348623157e308, np.inf, -np.inf, 0.1, 1 / 3]
 QUIET, SIGNALLING = struct.unpack("<2d", struct.pack("<2Q", 0x7FF8_0000_DEAD_BEEF, 0xFFF0_0000_0000_0001))
@@ -108,8 +110,8 @@ def test_every_double_comes_back_bit_for_bit(tmp_path, compression):
     """Signed zeros, subnormals, infinities, and a NaN with its payload."""
     numbers = np.array([*ODD, QUIET, SIGNALLING, *(-np.array(ODD))])
     rows = np.stack([np.roll(numbers, k) for k in range(len(STATE.fields))], axis=1)
-    with Recorder(tmp_path / "run.mcap", [STATE], compression=compression) as own:
-        own.write({"/drone0/state": (np.arange(len(rows)), rows)})
+    with Recorder(tmp_path / "run.mcap", [STATE], compression=compression) as writer:
+        writer.write({"/drone0/state": (np.arange(len(rows)), rows)})
     recording = read_recording(tmp_path / "run.mcap")
     assert recording.complete
     assert same_bits(recording.streams["/drone0/state"].rows, rows)
@@ -122,19 +124,19 @@ def test_any_width_and_any_chunks_come_back(tmp_path_factory, width, counts, see
     path = tmp_path_factory.mktemp("any") / "run.mcap"
     bits = np.random.default_rng(seed).integers(-(2**63), 2**63, (sum(counts), width))
     times_us = np.sort(np.random.default_rng(seed).integers(0, 10**12, sum(counts)))
-    own = Stream("/a/b", tuple(f"x[{i}]" for i in range(width)), ("m",) * width, "samara.Any")
-    with Recorder(path, [own]) as writer:
+    stream = Stream("/a/b", tuple(f"x[{i}]" for i in range(width)), ("m",) * width, "samara.Any")
+    with Recorder(path, [stream]) as writer:
         for end, count in zip(np.cumsum(counts), counts, strict=True):
             writer.write({"/a/b": (times_us[end - count : end], bits[end - count : end].view(np.float64))})
     table = read_recording(path).streams["/a/b"]
-    assert (table.fields, table.units, table.kind) == (own.fields, own.units, own.kind)
+    assert (table.fields, table.units, table.schema_name) == (stream.fields, stream.units, stream.schema_name)
     assert np.array_equal(table.times_us, times_us)
     assert np.array_equal(table.rows.view(np.int64), bits)
 
 
-def test_a_recording_says_what_it_is(tmp_path):
-    """Metadata, attachments, log, names, units and kind."""
-    written = recorded(tmp_path / "run.mcap")
+def test_a_recording_contains_its_description(tmp_path):
+    """Metadata, attachments, log, names, units and schema."""
+    written = record_seconds(tmp_path / "run.mcap")
     recording = read_recording(tmp_path / "run.mcap")
     assert (recording.complete, recording.problem) == (True, "")
     assert recording.metadata == {"scenario": "box", "seed": "7"}
@@ -143,15 +145,15 @@ def test_a_recording_says_what_it_is(tmp_path):
     assert list(recording.streams) == list(written)
     for topic, stream in (("/drone0/state", STATE), ("/drone0/command", COMMAND)):
         table = recording.streams[topic]
-        assert Stream(topic, table.fields, table.units, table.kind) == stream
+        assert Stream(topic, table.fields, table.units, table.schema_name) == stream
         assert is_prefix(table, *written[topic])
         assert len(table.rows) == len(written[topic][1])
     assert recording.duration == 2.999999  # the last line of log
 
 
 def test_columns_are_found_by_name(tmp_path):
-    """One field, or all that begin so; a name nobody knows lists those there are."""
-    _, rows = recorded(tmp_path / "run.mcap")["/drone0/state"]
+    """One field, or all with a prefix; the error for an unknown name lists the fields."""
+    _, rows = record_seconds(tmp_path / "run.mcap")["/drone0/state"]
     table = read_recording(tmp_path / "run.mcap").streams["/drone0/state"]
     assert same_bits(table["p_W.y"].copy(), rows[:, 1].copy())
     assert same_bits(table["p_W"], np.ascontiguousarray(rows[:, :3]))
@@ -162,25 +164,25 @@ def test_columns_are_found_by_name(tmp_path):
 
 
 def test_the_state_of_every_kind_of_effect_has_names_a_plot_accepts():
-    """Letters, digits and underscores, each once: batteries, contact and all."""
+    """Unique letters, digits and underscores, including batteries and contact."""
     for name in ("crazyflie_documented", "iris_documented", "octorotor_x"):
-        fields = leaf_names(at_rest(vehicle(name)))
-        plain = identifiers(fields)
-        assert len(set(plain)) == len(fields)
-        assert all(each.isidentifier() and each.isascii() for each in plain)
-    assert identifiers(["p_W.x", "rotor_speed[2]", "effects[3][0].x", "[0]"]) == [
+        fields = leaf_names(state_at_rest(vehicle(name)))
+        identifiers = field_identifiers(fields)
+        assert len(set(identifiers)) == len(fields)
+        assert all(name_of_field.isidentifier() and name_of_field.isascii() for name_of_field in identifiers)
+    assert field_identifiers(["p_W.x", "rotor_speed[2]", "effects[3][0].x", "[0]"]) == [
         "p_W_x",
         "rotor_speed_2",
         "effects_3_0_x",
         "value_0",
     ]
-    assert identifiers(["a.b", "a_b", "a[b]", "a_b_2", "…"]) == ["a_b", "a_b_2", "a_b_3", "a_b_2_2", "value"]
+    assert field_identifiers(["a.b", "a_b", "a[b]", "a_b_2", "…"]) == ["a_b", "a_b_2", "a_b_3", "a_b_2_2", "value"]
 
 
 def test_the_same_flight_is_the_same_file(tmp_path):
-    """Byte for byte: no clock and no machine gets in."""
+    """Byte for byte: independent of clock and machine."""
     for name in ("one.mcap", "two.mcap"):
-        recorded(tmp_path / name)
+        record_seconds(tmp_path / name)
     assert (tmp_path / "one.mcap").read_bytes() == (tmp_path / "two.mcap").read_bytes()
 
 
@@ -190,38 +192,43 @@ def test_the_same_flight_is_the_same_file(tmp_path):
 @pytest.mark.parametrize("compression", ["", "lz4", "zstd"])
 def test_the_library_decodes_the_same_numbers(tmp_path, compression):
     """Every message of every stream, by protobuf's decoder with the schema in the file."""
-    written = recorded(tmp_path / "run.mcap", compression=compression)
+    written = record_seconds(tmp_path / "run.mcap", compression=compression)
     for stream in (STATE, COMMAND):
-        messages = decoded(tmp_path / "run.mcap", stream.topic)
+        messages = decode_messages(tmp_path / "run.mcap", stream.topic)
         times_us, rows = written[stream.topic]
         assert [message.log_time for _, message, _ in messages] == [1000 * int(t) for t in times_us]
         assert [message.publish_time for _, message, _ in messages] == [1000 * int(t) for t in times_us]
         assert [message.sequence for _, message, _ in messages] == list(range(len(rows)))
-        assert [own.time_us for _, _, own in messages] == times_us.tolist()
-        names = identifiers(stream.fields)
-        assert same_bits(np.array([[getattr(own, name) for name in names] for _, _, own in messages]), rows)
+        assert [decoded_message.time_us for _, _, decoded_message in messages] == times_us.tolist()
+        names = field_identifiers(stream.fields)
+        assert same_bits(
+            np.array([[getattr(decoded_message, name) for name in names] for _, _, decoded_message in messages]), rows
+        )
     assert all(
-        own.DESCRIPTOR.full_name == "samara.State" for _, _, own in decoded(tmp_path / "run.mcap", "/drone0/state")
+        decoded_message.DESCRIPTOR.full_name == "samara.State"
+        for _, _, decoded_message in decode_messages(tmp_path / "run.mcap", "/drone0/state")
     )
-    assert decoded(tmp_path / "run.mcap", "/drone0/state")[0][2].DESCRIPTOR.fields_by_name["p_W_x"].number == 2
+    assert decode_messages(tmp_path / "run.mcap", "/drone0/state")[0][2].DESCRIPTOR.fields_by_name["p_W_x"].number == 2
 
 
-def test_the_summary_counts_what_is_there(tmp_path):
+def test_the_summary_counts_the_contents(tmp_path):
     """Statistics, schemas, channels, chunks, metadata and attachments, as the library reads them from the end."""
-    recorded(tmp_path / "run.mcap")
+    record_seconds(tmp_path / "run.mcap")
     with (tmp_path / "run.mcap").open("rb") as file:
         reader = make_reader(file)
         summary = reader.get_summary()
         assert reader.get_header().library.startswith("samara ")
-        assert {each.name: each.metadata for each in reader.iter_metadata()}["samara"] == {
+        assert {record.name: record.metadata for record in reader.iter_metadata()}["samara"] == {
             "scenario": "box",
             "seed": "7",
         }
-        assert [(each.name, each.data) for each in reader.iter_attachments()] == [("vehicle.toml", b"mass = 1\n")]
+        assert [(attachment.name, attachment.data) for attachment in reader.iter_attachments()] == [
+            ("vehicle.toml", b"mass = 1\n")
+        ]
     topics = {channel.id: channel.topic for channel in summary.channels.values()}
     counts = {topics[key]: count for key, count in summary.statistics.channel_message_counts.items()}
     assert counts == {"/drone0/state": 300, "/drone0/command": 750, "/drone0/pose": 90, "/tf": 90, "/log": 2}
-    assert summary.statistics.message_count == sum(counts.values()) == len(decoded(tmp_path / "run.mcap"))
+    assert summary.statistics.message_count == sum(counts.values()) == len(decode_messages(tmp_path / "run.mcap"))
     assert (summary.statistics.message_start_time, summary.statistics.message_end_time) == (0, 2_999_999_000)
     assert summary.statistics.chunk_count == len(summary.chunk_indexes) == 4  # the first has the schemas
     assert {channel.topic: summary.schemas[channel.schema_id].name for channel in summary.channels.values()} == {
@@ -237,43 +244,47 @@ def test_the_summary_counts_what_is_there(tmp_path):
 
 
 def test_seeking_by_the_index_finds_the_right_second(tmp_path):
-    """The library, asked for a topic between two times, reads through our indexes what a filter of all would leave."""
-    written = recorded(tmp_path / "run.mcap")
-    found = decoded(tmp_path / "run.mcap", "/drone0/command", starting_at=1_200_000_000, ending_before=2_100_000_000)
+    """The library, given a topic and two times, finds through the indexes the same as a filter of all messages."""
+    written = record_seconds(tmp_path / "run.mcap")
+    messages = decode_messages(
+        tmp_path / "run.mcap", "/drone0/command", starting_at=1_200_000_000, ending_before=2_100_000_000
+    )
     times_us = written["/drone0/command"][0]
-    assert [own.time_us for _, _, own in found] == times_us[(times_us >= 1_200_000) & (times_us < 2_100_000)].tolist()
+    assert [decoded_message.time_us for _, _, decoded_message in messages] == times_us[
+        (times_us >= 1_200_000) & (times_us < 2_100_000)
+    ].tolist()
 
 
-def indexed(path):
-    """How many messages the indexes of all chunks list: one index for each channel, in the order of time, each at its place."""
+def count_indexed_messages(path):
+    """Count the messages in the indexes of all chunks; check that each channel has one index, in order, with valid offsets."""
     with path.open("rb") as file:
         records = list(StreamReader(file, emit_chunks=True, validate_crcs=True).records)
-    checked = 0
+    message_count = 0
     for record in records:
         if isinstance(record, Chunk):
-            data, seen = lz4.frame.decompress(record.data) if record.compression else record.data, set()
+            data, indexed_channels = lz4.frame.decompress(record.data) if record.compression else record.data, set()
         elif isinstance(record, MessageIndex):
-            assert record.channel_id not in seen
-            seen.add(record.channel_id)
+            assert record.channel_id not in indexed_channels
+            indexed_channels.add(record.channel_id)
             assert record.records == sorted(record.records, key=lambda entry: entry[0])
             for log_time, offset in record.records:
                 opcode, _, channel, _, log, publish = struct.unpack_from("<BQHIQQ", data, offset)
                 assert (opcode, channel, log, publish) == (0x05, record.channel_id, log_time, log_time)
-                checked += 1
-    return checked
+                message_count += 1
+    return message_count
 
 
 def test_every_entry_of_the_index_points_at_its_message(tmp_path):
-    """Two drones share /tf: one index for each channel of a chunk, in the order of time, with the right places."""
+    """Two drones share /tf: one index for each channel of a chunk, in the order of time, with valid offsets."""
     other = STATE._replace(topic="/a-drone-with-a-longer-name/state")
-    recorded(tmp_path / "run.mcap", streams=(STATE, other), rates=(100, 40))
-    assert indexed(tmp_path / "run.mcap") == 3 * (100 + 30 + 30 + 40 + 30 + 30) + len(LOGS)
+    record_seconds(tmp_path / "run.mcap", streams=(STATE, other), rates=(100, 40))
+    assert count_indexed_messages(tmp_path / "run.mcap") == 3 * (100 + 30 + 30 + 40 + 30 + 30) + len(LOGS)
 
 
 @pytest.mark.parametrize("compression", ["", "lz4"])
-def test_every_offset_of_the_summary_points_where_it_says(tmp_path, compression):
-    """Chunk indexes at their chunks and message indexes, summary offsets at groups of one kind that fill the summary."""
-    recorded(tmp_path / "run.mcap", compression=compression)
+def test_every_offset_of_the_summary_is_valid(tmp_path, compression):
+    """Chunk indexes at their chunks and message indexes, summary offsets at groups of one type that fill the summary."""
+    record_seconds(tmp_path / "run.mcap", compression=compression)
     data = (tmp_path / "run.mcap").read_bytes()
     with (tmp_path / "run.mcap").open("rb") as file:
         chunks = make_reader(file).get_summary().chunk_indexes
@@ -281,37 +292,41 @@ def test_every_offset_of_the_summary_points_where_it_says(tmp_path, compression)
     for index in chunks:
         opcode, length, _ = head.unpack_from(data, index.chunk_start_offset)
         assert (opcode, length + 9) == (Opcode.CHUNK, index.chunk_length)
-        at = index.chunk_start_offset + index.chunk_length
+        offset_expected = index.chunk_start_offset + index.chunk_length
         for channel, offset in index.message_index_offsets.items():
-            opcode, length, found = head.unpack_from(data, offset)
-            assert (opcode, offset, found) == (Opcode.MESSAGE_INDEX, at, channel)
-            at += length + 9
-        assert at == index.chunk_start_offset + index.chunk_length + index.message_index_length
+            opcode, length, channel_found = head.unpack_from(data, offset)
+            assert (opcode, offset, channel_found) == (Opcode.MESSAGE_INDEX, offset_expected, channel)
+            offset_expected += length + 9
+        assert offset_expected == index.chunk_start_offset + index.chunk_length + index.message_index_length
     assert sum(len(index.message_index_offsets) for index in chunks) == 3 * 4 + len(LOGS)
     start, offsets_start, _ = struct.unpack_from("<QQI", data, len(data) - 28)
-    at, groups = start, []
-    while at < offsets_start:
-        opcode, length, _ = head.unpack_from(data, at)
+    offset_expected, groups = start, []
+    while offset_expected < offsets_start:
+        opcode, length, _ = head.unpack_from(data, offset_expected)
         if not groups or groups[-1][0] != opcode:
-            groups.append([opcode, at, 0])
-        at += length + 9
-        groups[-1][2] = at - groups[-1][1]
+            groups.append([opcode, offset_expected, 0])
+        offset_expected += length + 9
+        groups[-1][2] = offset_expected - groups[-1][1]
     footer = len(data) - 8 - 29
-    listed = [struct.unpack_from("<BQQ", data, at + 9) for at in range(offsets_start, footer, 26)]
-    assert [list(each) for each in listed] == groups
+    summary_offsets = [
+        struct.unpack_from("<BQQ", data, offset_expected + 9) for offset_expected in range(offsets_start, footer, 26)
+    ]
+    assert [list(entry) for entry in summary_offsets] == groups
     assert len(groups) == 6
 
 
 def test_a_reader_that_cannot_seek_reads_it_too(tmp_path):
-    """Straight through, with every CRC checked; an unfinished file the same way, up to its end."""
-    recorded(tmp_path / "run.mcap", logs=())
+    """Sequentially, with every CRC checked; an unfinished file likewise, up to its end."""
+    record_seconds(tmp_path / "run.mcap", logs=())
     with (tmp_path / "run.mcap").open("rb") as file:
         assert sum(1 for _ in NonSeekingReader(file, validate_crcs=True).iter_messages()) == 1230
 
 
 def test_a_file_another_program_has_sorted_is_still_a_recording(tmp_path):
     """The library writes all messages again, one by one in the order of time and compressed: the same tables."""
-    written = recorded(tmp_path / "run.mcap", streams=(STATE, STATE._replace(topic="/drone1/state")), rates=(100, 40))
+    written = record_seconds(
+        tmp_path / "run.mcap", streams=(STATE, STATE._replace(topic="/drone1/state")), rates=(100, 40)
+    )
     with (tmp_path / "run.mcap").open("rb") as source, (tmp_path / "sorted.mcap").open("wb") as target:
         reader, writer = make_reader(source), Writer(target, compression=CompressionType.ZSTD, chunk_size=20_000)
         writer.start(library="somebody else")
@@ -341,157 +356,163 @@ def test_a_file_another_program_has_sorted_is_still_a_recording(tmp_path):
         assert same_bits(recording.streams[topic].rows, rows)
 
 
-# What Foxglove draws by itself ------------------------------------------------------------------------------------
+# Foxglove's messages ----------------------------------------------------------------------------------------------
 
 
-def test_poses_are_foxgloves_own(tmp_path):
-    """PoseInFrame and FrameTransform, read by the published classes, place a body where p_W and q_WB place it."""
-    times_us, rows = recorded(tmp_path / "run.mcap")["/drone0/state"]
-    row_at = dict(zip(times_us.tolist(), rows, strict=True))
+def test_poses_have_foxgloves_schema(tmp_path):
+    """PoseInFrame and FrameTransform, read by the published classes, place a body as p_W and q_WB do."""
+    times_us, rows = record_seconds(tmp_path / "run.mcap")["/drone0/state"]
+    rows_by_time = dict(zip(times_us.tolist(), rows, strict=True))
     arm_B = Vec3(0.3, -0.2, 0.1)
     with (tmp_path / "run.mcap").open("rb") as file:
         messages = list(make_reader(file).iter_messages(["/drone0/pose", "/tf"]))
     assert len(messages) == 180
     for _, channel, message in messages:
         if channel.topic == "/tf":
-            own = FrameTransform.FromString(message.data)
-            position, orientation = own.translation, own.rotation
-            assert (own.parent_frame_id, own.child_frame_id) == ("world", "drone0")
+            pose_message = FrameTransform.FromString(message.data)
+            position, orientation = pose_message.translation, pose_message.rotation
+            assert (pose_message.parent_frame_id, pose_message.child_frame_id) == ("world", "drone0")
         else:
-            own = PoseInFrame.FromString(message.data)
-            position, orientation = own.pose.position, own.pose.orientation
-            assert own.frame_id == "world"
-        assert own.timestamp.ToNanoseconds() == message.log_time
-        row = row_at[message.log_time // 1000]
+            pose_message = PoseInFrame.FromString(message.data)
+            position, orientation = pose_message.pose.position, pose_message.pose.orientation
+            assert pose_message.frame_id == "world"
+        assert pose_message.timestamp.ToNanoseconds() == message.log_time
+        row = rows_by_time[message.log_time // 1000]
         assert (position.x, position.y, position.z) == tuple(row[:3])
-        theirs = Rotation.from_quat([orientation.x, orientation.y, orientation.z, orientation.w])
+        rotation = Rotation.from_quat([orientation.x, orientation.y, orientation.z, orientation.w])
         q_WB = Quat(*(row[3:7] / np.linalg.norm(row[3:7])))
-        assert theirs.apply(arm_B) == pytest.approx(np.array(rotate(q_WB, arm_B)), rel=1e-14, abs=1e-15)
+        assert rotation.apply(arm_B) == pytest.approx(np.array(rotate(q_WB, arm_B)), rel=1e-14, abs=1e-15)
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(10, 10), (30, 30), (100, 30), (1000, 30)])
 def test_poses_come_at_most_thirty_times_a_second(tmp_path, rate, expected):
-    """However the seconds are cut into chunks; the first row is always among them."""
-    for cut in (1, 3, 7):
-        path = tmp_path / f"{cut}.mcap"
+    """However the seconds are divided into chunks; the first row is always among them."""
+    for chunk_count in (1, 3, 7):
+        path = tmp_path / f"{chunk_count}.mcap"
         times_us = np.arange(2 * rate) * 1_000_000 // rate
         rows = np.random.default_rng(0).normal(size=(2 * rate, len(STATE.fields)))
-        with Recorder(path, [STATE]) as own:
-            for part in np.array_split(np.arange(2 * rate), cut):
-                own.write({"/drone0/state": (times_us[part], rows[part])})
-        drawn = [message.log_time for _, message, _ in decoded(path, "/tf")]
-        assert len(drawn) == 2 * expected
-        assert drawn[0] == 0
-        assert len({30 * (t + 1000) // 10**9 for t in drawn}) == len(drawn)
+        with Recorder(path, [STATE]) as writer:
+            for part in np.array_split(np.arange(2 * rate), chunk_count):
+                writer.write({"/drone0/state": (times_us[part], rows[part])})
+        times_ns = [message.log_time for _, message, _ in decode_messages(path, "/tf")]
+        assert len(times_ns) == 2 * expected
+        assert times_ns[0] == 0
+        assert len({30 * (t + 1000) // 10**9 for t in times_ns}) == len(times_ns)
 
 
 def test_each_drone_has_its_frame_and_its_pose(tmp_path):
-    """A state gives the drone its frame; an estimate of the same drone gets one below its own name."""
+    """A state gives the drone its frame; an estimate of the same drone gets a frame below its topic."""
     streams = [STATE._replace(topic=topic) for topic in ("/drone0/state", "/drone1/state", "/drone1/estimate")]
-    recorded(tmp_path / "run.mcap", 1, streams, (25, 25, 25), ())
-    frames = [own.child_frame_id for _, _, own in decoded(tmp_path / "run.mcap", "/tf")]
+    record_seconds(tmp_path / "run.mcap", 1, streams, (25, 25, 25), ())
+    frames = [decoded_message.child_frame_id for _, _, decoded_message in decode_messages(tmp_path / "run.mcap", "/tf")]
     assert {name: frames.count(name) for name in frames} == {"drone0": 25, "drone1": 25, "drone1/estimate": 25}
-    topics = {topic for topic, _, _ in decoded(tmp_path / "run.mcap")}
+    topics = {topic for topic, _, _ in decode_messages(tmp_path / "run.mcap")}
     assert topics >= {"/drone0/pose", "/drone1/pose", "/drone1/estimate/pose"}
 
 
 def test_a_stream_without_a_pose_is_not_drawn(tmp_path):
-    recorded(tmp_path / "run.mcap", 1, (COMMAND,), (10,), ())
-    assert {topic for topic, _, _ in decoded(tmp_path / "run.mcap")} == {"/drone0/command"}
+    record_seconds(tmp_path / "run.mcap", 1, (COMMAND,), (10,), ())
+    assert {topic for topic, _, _ in decode_messages(tmp_path / "run.mcap")} == {"/drone0/command"}
 
 
-def test_lines_of_log_are_foxgloves_own(tmp_path):
-    """Level by its number, time to the microsecond, text as it was."""
+def test_log_lines_have_foxgloves_schema(tmp_path):
+    """Level by its code, time to the microsecond, text unchanged."""
     lines = [LogLine(1_000_000 * k + k, level, "me", f"{k}: ü") for k, level in enumerate(("debug", "info", "fatal"))]
-    with Recorder(tmp_path / "run.mcap", [STATE]) as own:
-        own.write({}, lines)
+    with Recorder(tmp_path / "run.mcap", [STATE]) as writer:
+        writer.write({}, lines)
     with (tmp_path / "run.mcap").open("rb") as file:
-        read = [Log.FromString(message.data) for _, _, message in make_reader(file).iter_messages(["/log"])]
-    assert [Log.Level.Name(each.level) for each in read] == ["DEBUG", "INFO", "FATAL"]
-    assert [each.timestamp.ToMicroseconds() for each in read] == [line.time_us for line in lines]
-    assert [(each.name, each.message) for each in read] == [("me", "0: ü"), ("me", "1: ü"), ("me", "2: ü")]
+        logs = [Log.FromString(message.data) for _, _, message in make_reader(file).iter_messages(["/log"])]
+    assert [Log.Level.Name(log.level) for log in logs] == ["DEBUG", "INFO", "FATAL"]
+    assert [log.timestamp.ToMicroseconds() for log in logs] == [line.time_us for line in lines]
+    assert [(log.name, log.message) for log in logs] == [("me", "0: ü"), ("me", "1: ü"), ("me", "2: ü")]
     assert read_recording(tmp_path / "run.mcap").logs == tuple(lines)
 
 
 @pytest.mark.parametrize("message", [PoseInFrame, FrameTransform, Log])
-def test_the_schemas_of_foxglove_are_whole(message):
-    """The descriptor with all it builds on, as the protobuf support of the mcap library collects it."""
-    ours = {file.name: file for file in FileDescriptorSet.FromString(published_schema(message)).file}
-    assert ours == {file.name: file for file in build_file_descriptor_set(message).file}
+def test_the_schemas_of_foxglove_are_complete(message):
+    """The descriptor with all its dependencies, as the protobuf support of the mcap library collects it."""
+    files = {file.name: file for file in FileDescriptorSet.FromString(published_schema(message)).file}
+    assert files == {file.name: file for file in build_file_descriptor_set(message).file}
 
 
-def test_drones_of_one_kind_share_a_schema_and_others_do_not(tmp_path):
-    """A name stands for one set of fields: four rotors and six make two schemas."""
+def test_drones_of_one_vehicle_share_a_schema_and_others_do_not(tmp_path):
+    """A name stands for one set of fields: four rotors and six need two schemas."""
     hexa = STATE._replace(topic="/hexa/state", fields=(*STATE.fields, "rotor_speed[5]"), units=(*STATE.units, "rad/s"))
     streams = (STATE, STATE._replace(topic="/drone1/state"), hexa)
-    written = recorded(tmp_path / "run.mcap", 1, streams, (5, 5, 5), ())
+    written = record_seconds(tmp_path / "run.mcap", 1, streams, (5, 5, 5), ())
     with (tmp_path / "run.mcap").open("rb") as file:
         summary = make_reader(file).get_summary()
     names = {channel.topic: summary.schemas[channel.schema_id].name for channel in summary.channels.values()}
     assert [names[stream.topic] for stream in streams] == ["samara.State", "samara.State", "samara.State_2"]
     for topic, table in read_recording(tmp_path / "run.mcap").streams.items():
-        assert table.kind == "samara.State"
+        assert table.schema_name == "samara.State"
         assert same_bits(table.rows, written[topic][1])
 
 
-# Many drones at once ----------------------------------------------------------------------------------------------
+# Many drones ------------------------------------------------------------------------------------------------------
 
 
 def swarm(count):
     """A state and a command for each of many drones; cf9 and cf10 differ in the length of their frames."""
     return [
-        each._replace(topic=each.topic.replace("drone0", f"cf{k}")) for k in range(count) for each in (STATE, COMMAND)
+        stream._replace(topic=stream.topic.replace("drone0", f"cf{k}"))
+        for k in range(count)
+        for stream in (STATE, COMMAND)
     ]
 
 
-def second_of(streams, second, seed=0):
+def swarm_second(streams, second, seed=0):
     """A second of a swarm: all drones at the same times, but cf2 and cf11 late by a millisecond and cf3 at half the rate.
 
     It ends with its last instant, as a simulation's does, so the next one begins within the same thirtieth of a second.
     """
     blocks = {}
     for k, stream in enumerate(streams):
-        slow = 2 if stream.topic.startswith("/cf3/") else 1
-        late = 1000 * stream.topic.startswith(("/cf2/", "/cf11/"))
-        times_us, rows = seconds_of(stream, second, (100 if stream.kind == "samara.State" else 50) // slow, seed + k)
-        blocks[stream.topic] = times_us + 10_000 * slow + late, rows
+        rate_divisor = 2 if stream.topic.startswith("/cf3/") else 1
+        delay_us = 1000 * stream.topic.startswith(("/cf2/", "/cf11/"))
+        times_us, rows = random_second(
+            stream, second, (100 if stream.schema_name == "samara.State" else 50) // rate_divisor, seed + k
+        )
+        blocks[stream.topic] = times_us + 10_000 * rate_divisor + delay_us, rows
     return blocks
 
 
-def by_drone(path):
-    """For each topic, or each frame of /tf, its messages: number, times and bytes; /tf is counted across drones."""
-    found = {}
-    for topic, message, own in decoded(path):
-        key, number = (own.child_frame_id, 0) if topic == "/tf" else (topic, message.sequence)
-        found.setdefault(key, []).append((number, message.log_time, message.publish_time, message.data))
-    return found
+def messages_by_drone(path):
+    """Return the messages of each topic, or each frame of /tf: sequence, times and bytes; /tf is counted across drones."""
+    messages = {}
+    for topic, message, decoded_message in decode_messages(path):
+        key, sequence = (decoded_message.child_frame_id, 0) if topic == "/tf" else (topic, message.sequence)
+        messages.setdefault(key, []).append((sequence, message.log_time, message.publish_time, message.data))
+    return messages
 
 
-def test_drones_written_together_are_as_if_each_were_written_alone(tmp_path):
+def test_drones_in_one_file_have_the_same_messages_as_in_separate_files(tmp_path):
     """Fourteen drones in each chunk and one drone in each file: the same messages to the byte, for the library's reader.
 
-    One of them joins a second late, so its first pose is due at another time than that of the others.
+    One of them joins a second late, so its first pose is due at another time than those of the others.
     """
     streams = swarm(14)
-    alone = {}
-    with Recorder(tmp_path / "all.mcap", streams) as together:
+    separate = {}
+    with Recorder(tmp_path / "all.mcap", streams) as common_writer:
         for second in range(3):
-            blocks = second_of(streams, second)
-            together.write({topic: own for topic, own in blocks.items() if second or not topic.startswith("/cf5/")})
+            blocks = swarm_second(streams, second)
+            common_writer.write(
+                {topic: block for topic, block in blocks.items() if second or not topic.startswith("/cf5/")}
+            )
     for k in range(14):
-        with Recorder(tmp_path / "one.mcap", streams[2 * k : 2 * k + 2], overwrite=True) as own:
+        with Recorder(tmp_path / "one.mcap", streams[2 * k : 2 * k + 2], overwrite=True) as writer:
             for second in range(k == 5, 3):
-                blocks = second_of(streams, second)
-                own.write({stream.topic: blocks[stream.topic] for stream in streams[2 * k : 2 * k + 2]})
-        alone |= by_drone(tmp_path / "one.mcap")
-    found = by_drone(tmp_path / "all.mcap")
-    assert found == alone
+                blocks = swarm_second(streams, second)
+                writer.write({stream.topic: blocks[stream.topic] for stream in streams[2 * k : 2 * k + 2]})
+        separate |= messages_by_drone(tmp_path / "one.mcap")
+    common = messages_by_drone(tmp_path / "all.mcap")
+    assert common == separate
     counts = {"/cf0/state": 300, "/cf0/pose": 91, "cf13": 91, "cf5": 61, "/cf3/command": 75}
-    assert {key: len(found[key]) for key in counts} == counts
+    assert {key: len(common[key]) for key in counts} == counts
     with (tmp_path / "all.mcap").open("rb") as file:
         messages = list(make_reader(file).iter_messages(["/tf"], log_time_order=False))
     assert [message.sequence for _, _, message in messages] == list(range(len(messages)))
-    assert indexed(tmp_path / "all.mcap") == sum(map(len, found.values()))
+    assert count_indexed_messages(tmp_path / "all.mcap") == sum(map(len, common.values()))
 
 
 def test_blocks_of_a_fleet_make_the_same_messages_as_the_tables_of_its_drones(tmp_path):
@@ -499,90 +520,103 @@ def test_blocks_of_a_fleet_make_the_same_messages_as_the_tables_of_its_drones(tm
 
     def messages(path):
         with path.open("rb") as file:
-            return sorted((own.topic, one.log_time, one.data) for _, own, one in make_reader(file).iter_messages())
+            return sorted(
+                (channel.topic, message.log_time, message.data)
+                for _, channel, message in make_reader(file).iter_messages()
+            )
 
     states, commands = swarm(12)[::2], swarm(12)[1::2]
     paths = tmp_path / "tables.mcap", tmp_path / "blocks.mcap"
     with Recorder(paths[0], swarm(12)) as tables, Recorder(paths[1], swarm(12)) as blocks:
         for second in range(4):
-            fleet, alone = (slice(0, 12), slice(0, 0)) if second > 1 else (slice(0, 9), slice(10, 12))
-            drones = [*range(12)[fleet], *range(12)[alone]]
+            fleet, singles = (slice(0, 12), slice(0, 0)) if second > 1 else (slice(0, 9), slice(10, 12))
+            drones = [*range(12)[fleet], *range(12)[singles]]
             seconds = {
-                stream.topic: seconds_of(stream, second, 100 + second % 2, k)
+                stream.topic: random_second(stream, second, 100 + second % 2, k)
                 for k in drones
                 for stream in (states[k], commands[k])
             }
             tables.write(seconds, [LogLine(1_000_000 * second, "info", "me", "now")])
-            handed = [
-                Block(
-                    tuple(stream.topic for stream in own),
-                    seconds[own[0].topic][0],
-                    np.stack([seconds[stream.topic][1] for stream in own], axis=2),
+            stream_blocks = [
+                StreamBlock(
+                    tuple(stream.topic for stream in part_streams),
+                    seconds[part_streams[0].topic][0],
+                    np.stack([seconds[stream.topic][1] for stream in part_streams], axis=2),
                 )
-                for part in (fleet, alone)
-                for own in (states[part], commands[part])
-                if own
+                for part in (fleet, singles)
+                for part_streams in (states[part], commands[part])
+                if part_streams
             ]
-            blocks.write_blocks(handed, [LogLine(1_000_000 * second, "info", "me", "now")])
+            blocks.write_blocks(stream_blocks, [LogLine(1_000_000 * second, "info", "me", "now")])
     assert messages(paths[0]) == messages(paths[1])
     assert len(read_recording(paths[1]).streams["/cf9/state"].rows) == 201
 
 
 def test_a_wrong_block_of_a_fleet_is_refused_in_one_sentence(tmp_path):
-    """And nothing of the chunk is written."""
+    """And no part of the chunk is written."""
     topics, times_us = ("/cf0/command", "/cf1/command"), np.arange(3)
     rows = np.zeros((3, 2, 2))
-    with Recorder(tmp_path / "run.mcap", swarm(2)) as own:
-        for wrong, complaint in (
+    with Recorder(tmp_path / "run.mcap", swarm(2)) as writer:
+        for invalid_blocks, complaint in (
             (
-                [Block(topics, times_us, rows[:, :, :1])],
+                [StreamBlock(topics, times_us, rows[:, :, :1])],
                 r"/cf0/command: .* of shape \(3, 2, 1\); .* of shape \(3, 2, 2\)",
             ),
-            ([Block(topics, times_us * 1.0, rows)], "/cf0/command: times are float64, .*; expected int64, "),
-            ([Block(("/cf0/command", "/cf1/state"), times_us, rows)], "/cf1/state: in a block with /cf0/command; "),
-            ([Block(("/cf0/command", "/cf2/state"), times_us, rows)], "topic '/cf2/state': expected one of /cf0/state"),
-            ([Block((), times_us, rows[:, :, :0])], "a block without a topic: expected one of /cf0/state"),
-            ([Block(topics, times_us, rows)] * 2, "/cf0/command: in two blocks of a chunk; expected each topic in one"),
-            ([Block(topics, times_us[::-1], rows)], "/cf0/command: times run from 2 to 0 µs after 0 µs; "),
+            ([StreamBlock(topics, times_us * 1.0, rows)], "/cf0/command: times are float64, .*; expected int64, "),
+            (
+                [StreamBlock(("/cf0/command", "/cf1/state"), times_us, rows)],
+                "/cf1/state: in a block with /cf0/command; ",
+            ),
+            (
+                [StreamBlock(("/cf0/command", "/cf2/state"), times_us, rows)],
+                "topic '/cf2/state': expected one of /cf0/state",
+            ),
+            ([StreamBlock((), times_us, rows[:, :, :0])], "a block without a topic: expected one of /cf0/state"),
+            (
+                [StreamBlock(topics, times_us, rows)] * 2,
+                "/cf0/command: in two blocks of a chunk; expected each topic in one",
+            ),
+            ([StreamBlock(topics, times_us[::-1], rows)], "/cf0/command: times run from 2 to 0 µs after 0 µs; "),
         ):
             with pytest.raises(RecordingError, match=f"^{complaint}"):
-                own.write_blocks(wrong)
-        own.write_blocks([Block(topics, times_us, rows)])
-    assert [len(table.rows) for table in read_recording(own.path).streams.values()] == [0, 3, 0, 3]
+                writer.write_blocks(invalid_blocks)
+        writer.write_blocks([StreamBlock(topics, times_us, rows)])
+    assert [len(table.rows) for table in read_recording(writer.path).streams.values()] == [0, 3, 0, 3]
 
 
 def test_blocks_become_tables_however_drones_were_grouped():
-    """Together, then apart, then together again: each drone has its rows in the order they were handed over."""
+    """Together, then apart, then together again: each drone has its rows in the order of writing."""
     rows, times_us = np.random.default_rng(0).normal(size=(6, 2, 3)), np.array([0, 1, 2, 2, 3, 3])
-    together, apart = ("/a", "/b"), (("/a",), ("/b",))
+    common_topics, separate_topics = ("/a", "/b"), (("/a",), ("/b",))
     blocks = [
-        Block(together, times_us[:2], rows[:2, :, :2]),
-        *(Block(one, times_us[2:4], rows[2:4, :, k : k + 1]) for k, one in enumerate(apart)),
-        Block(("/c",), times_us, rows[:, :, 2:]),
-        Block(together, times_us[4:], rows[4:, :, :2]),
+        StreamBlock(common_topics, times_us[:2], rows[:2, :, :2]),
+        *(StreamBlock(topics, times_us[2:4], rows[2:4, :, k : k + 1]) for k, topics in enumerate(separate_topics)),
+        StreamBlock(("/c",), times_us, rows[:, :, 2:]),
+        StreamBlock(common_topics, times_us[4:], rows[4:, :, :2]),
     ]
-    found = tables(blocks)
-    assert sorted(found) == ["/a", "/b", "/c"]
+    tables = concatenate_blocks(blocks)
+    assert sorted(tables) == ["/a", "/b", "/c"]
     for k, topic in enumerate(("/a", "/b", "/c")):
-        assert np.array_equal(found[topic][0], times_us)
-        assert np.array_equal(found[topic][1], rows[:, :, k])
+        assert np.array_equal(tables[topic][0], times_us)
+        assert np.array_equal(tables[topic][1], rows[:, :, k])
 
 
 def test_drones_may_take_turns(tmp_path):
-    """Each chunk has as many messages as the last, of another drone; then of the same one, beside a long line of log."""
+    """Each chunk has as many messages as the last, of another drone; then of the same one, with a long log line."""
     streams = swarm(3)[::2]
     turns = [0, 1, 2, 2, 1]
-    with Recorder(tmp_path / "run.mcap", streams) as own:
+    with Recorder(tmp_path / "run.mcap", streams) as writer:
         for second, k in enumerate(turns):
             lines = [LogLine(1_000_000 * second, "info", "me", "…" * 40_000)] if turns[second - 1] == k else []
-            own.write({f"/cf{k}/state": seconds_of(STATE, second)}, lines)
+            writer.write({f"/cf{k}/state": random_second(STATE, second)}, lines)
     recording = read_recording(tmp_path / "run.mcap")
     assert (recording.problem, len(recording.logs)) == ("", 1)
     for k, stream in enumerate(streams):
-        rows = np.concatenate([seconds_of(STATE, second)[1] for second, turn in enumerate(turns) if turn == k])
+        rows = np.concatenate([random_second(STATE, second)[1] for second, turn in enumerate(turns) if turn == k])
         assert same_bits(recording.streams[stream.topic].rows, rows)
     frames = [
-        (own.child_frame_id, message.log_time // 10**9) for _, message, own in decoded(tmp_path / "run.mcap", "/tf")
+        (decoded_message.child_frame_id, message.log_time // 10**9)
+        for _, message, decoded_message in decode_messages(tmp_path / "run.mcap", "/tf")
     ]
     assert frames == [(f"cf{k}", second) for second, k in enumerate(turns) for _ in range(30)]
 
@@ -593,13 +627,13 @@ def test_drones_may_take_turns(tmp_path):
     compression=st.sampled_from(["", "", "lz4"]),
 )
 def test_any_chunks_of_any_drones_come_back(tmp_path_factory, chunks, compression):
-    """However many rows each of seven streams has in a chunk, and as the last chunk was or not: what the library reads."""
+    """Any row counts of seven streams in a chunk, equal to the last chunk or not: the library reads the same."""
     path = tmp_path_factory.mktemp("any") / "run.mcap"
     streams = [*swarm(3), STATE._replace(topic="/cf10/state")]
     written = {stream.topic: [] for stream in streams}
-    with Recorder(path, streams, compression=compression) as own:
+    with Recorder(path, streams, compression=compression) as writer:
         for second, (counts, lines) in enumerate(chunks):
-            times_us = 1_000_000 * second + 40_000 * np.arange(3)  # each in a thirtieth of its own, so all are drawn
+            times_us = 1_000_000 * second + 40_000 * np.arange(3)  # each in a separate thirtieth, so all are displayed
             blocks = {
                 stream.topic: (
                     times_us[:count],
@@ -607,34 +641,45 @@ def test_any_chunks_of_any_drones_come_back(tmp_path_factory, chunks, compressio
                 )
                 for k, (stream, count) in enumerate(zip(streams, counts, strict=True))
             }
-            own.write(blocks, [LogLine(1_000_000 * second + k, "info", "x" * k, f"{second}") for k in range(lines)])
+            writer.write(blocks, [LogLine(1_000_000 * second + k, "info", "x" * k, f"{second}") for k in range(lines)])
             for topic, (times, rows) in blocks.items():
                 written[topic] += zip(times.tolist(), rows.tolist(), strict=True)
-    names = {stream.topic: identifiers(stream.fields) for stream in streams}
-    messages = decoded(path)
+    names = {stream.topic: field_identifiers(stream.fields) for stream in streams}
+    messages = decode_messages(path)
     for topic, rows in written.items():
-        found = [(message, each) for its, message, each in messages if its == topic]
-        assert [(each.time_us, [getattr(each, name) for name in names[topic]]) for _, each in found] == rows
-        assert [message.sequence for message, _ in found] == list(range(len(rows)))
-    frames = sorted((each.child_frame_id, each.translation.x) for its, _, each in messages if its == "/tf")
+        topic_messages = [
+            (message, decoded_message) for message_topic, message, decoded_message in messages if message_topic == topic
+        ]
+        assert [
+            (decoded_message.time_us, [getattr(decoded_message, name) for name in names[topic]])
+            for _, decoded_message in topic_messages
+        ] == rows
+        assert [message.sequence for message, _ in topic_messages] == list(range(len(rows)))
+    frames = sorted(
+        (decoded_message.child_frame_id, decoded_message.translation.x)
+        for message_topic, _, decoded_message in messages
+        if message_topic == "/tf"
+    )
     assert frames == sorted(
         (topic.split("/")[1], row[0]) for topic in written if "state" in topic for _, row in written[topic]
     )
     assert (
-        indexed(path) == len(messages) == sum(map(len, written.values())) + 2 * len(frames) + sum(n for _, n in chunks)
+        count_indexed_messages(path)
+        == len(messages)
+        == sum(map(len, written.values())) + 2 * len(frames) + sum(n for _, n in chunks)
     )
     assert read_recording(path).complete
 
 
-def test_memory_may_be_used_again_when_write_returns(tmp_path):
+def test_memory_may_be_reused_when_write_returns(tmp_path):
     """Blocks are views of one table (rows, fields, drones), which the next second overwrites."""
     streams = swarm(3)[::2]
     table, times_us = np.empty((100, len(STATE.fields), 3)), np.empty(100, np.int64)
     seconds = [np.random.default_rng(second).normal(size=table.shape) for second in range(3)]
-    with Recorder(tmp_path / "run.mcap", streams) as own:
+    with Recorder(tmp_path / "run.mcap", streams) as writer:
         for second, numbers in enumerate(seconds):
             table[:], times_us[:] = numbers, 1_000_000 * second + 10_000 * np.arange(100)
-            own.write({stream.topic: (times_us, table[:, :, k]) for k, stream in enumerate(streams)})
+            writer.write({stream.topic: (times_us, table[:, :, k]) for k, stream in enumerate(streams)})
             table[:], times_us[:] = np.nan, -1
     recording = read_recording(tmp_path / "run.mcap")
     for k, stream in enumerate(streams):
@@ -642,29 +687,31 @@ def test_memory_may_be_used_again_when_write_returns(tmp_path):
         assert np.array_equal(recording.streams[stream.topic].times_us, 10_000 * np.arange(300))
 
 
-def test_poses_are_found_by_name_where_streams_are_as_wide_as_each_other(tmp_path):
-    """Two states of the same size whose fields stand in another order, in one chunk."""
-    turned = Stream("/turned/state", STATE.fields[::-1], STATE.units[::-1], "samara.Turned")
-    times_us, rows = seconds_of(STATE, 0)
-    with Recorder(tmp_path / "run.mcap", [STATE, turned]) as own:
-        own.write({"/drone0/state": (times_us, rows), "/turned/state": (times_us, np.ascontiguousarray(rows[:, ::-1]))})
-    drawn = {"drone0": [], "turned": []}
-    for _, message, own in decoded(tmp_path / "run.mcap", "/tf"):
-        p, q = own.translation, own.rotation
-        drawn[own.child_frame_id].append((message.log_time, p.x, p.y, p.z, q.w, q.x, q.y, q.z))
-    assert drawn["drone0"] == drawn["turned"]
-    assert drawn["drone0"][1] == (40_000_000, *rows[4, :7])
+def test_poses_are_found_by_name_in_streams_of_equal_width(tmp_path):
+    """Two states of the same size with fields in another order, in one chunk."""
+    reversed_stream = Stream("/turned/state", STATE.fields[::-1], STATE.units[::-1], "samara.Turned")
+    times_us, rows = random_second(STATE, 0)
+    with Recorder(tmp_path / "run.mcap", [STATE, reversed_stream]) as writer:
+        writer.write(
+            {"/drone0/state": (times_us, rows), "/turned/state": (times_us, np.ascontiguousarray(rows[:, ::-1]))}
+        )
+    poses = {"drone0": [], "turned": []}
+    for _, message, transform in decode_messages(tmp_path / "run.mcap", "/tf"):
+        p, q = transform.translation, transform.rotation
+        poses[transform.child_frame_id].append((message.log_time, p.x, p.y, p.z, q.w, q.x, q.y, q.z))
+    assert poses["drone0"] == poses["turned"]
+    assert poses["drone0"][1] == (40_000_000, *rows[4, :7])
 
 
 @pytest.mark.parametrize("wrong", ["rows", "times", "past"])
 def test_a_wrong_block_among_many_is_named(tmp_path, wrong):
-    """One drone of twelve; nothing of the chunk is written, and the next one is."""
+    """One drone of twelve; no part of the chunk is written, and the next one is."""
     streams = swarm(12)
-    with Recorder(tmp_path / "run.mcap", streams) as own:
-        own.write(second_of(streams, 0))
+    with Recorder(tmp_path / "run.mcap", streams) as writer:
+        writer.write(swarm_second(streams, 0))
         if wrong == "past":  # the same times as the others have, but this drone has been there
-            own.write({"/cf7/state": seconds_of(STATE, 2)})
-        blocks = second_of(streams, 1)
+            writer.write({"/cf7/state": random_second(STATE, 2)})
+        blocks = swarm_second(streams, 1)
         times_us, rows = blocks["/cf7/state"]
         blocks["/cf7/state"] = {
             "rows": (times_us, rows[:, :7]),
@@ -672,8 +719,8 @@ def test_a_wrong_block_among_many_is_named(tmp_path, wrong):
             "past": (times_us, rows),
         }[wrong]
         with pytest.raises(RecordingError, match=r"^/cf7/state: "):
-            own.write(blocks)
-        own.write({topic: block for topic, block in blocks.items() if topic != "/cf7/state"})
+            writer.write(blocks)
+        writer.write({topic: block for topic, block in blocks.items() if topic != "/cf7/state"})
     recording = read_recording(tmp_path / "run.mcap")
     assert recording.complete
     assert [len(recording.streams[f"/cf{k}/state"].rows) for k in (6, 7, 8)] == [
@@ -683,43 +730,53 @@ def test_a_wrong_block_among_many_is_named(tmp_path, wrong):
     ]
 
 
-def test_ctrl_c_between_two_drones_spoils_no_later_chunk(tmp_path, monkeypatch):
-    """Stopped while the records of a short chunk were being laid out over those of the last: the next has its own."""
-    streams, laid = swarm(2), []
+def test_ctrl_c_between_two_drones_damages_no_later_chunk(tmp_path, monkeypatch):
+    """Interrupted while the records of a short chunk overwrite those of the last: the next chunk is correct."""
+    streams, counts = swarm(2), []
 
-    def stopping(layouts, count, memory):
-        laid.append(count)
-        if count == 9 and laid.count(9) == 2:  # the states and poses of the short chunk are there, its commands not yet
+    def interrupted_array(layouts, count, memory):
+        counts.append(count)
+        if (
+            count == 9 and counts.count(9) == 2
+        ):  # the states and poses of the short chunk are laid out, its commands are not
             raise KeyboardInterrupt
-        return Messages(layouts, count, memory)
+        return MessageArray(layouts, count, memory)
 
-    monkeypatch.setattr(mcap_writer, "Messages", stopping)
-    with Recorder(tmp_path / "run.mcap", streams) as own:
-        own.write(second_of(streams, 0))
-        own.write(second_of(streams, 1))
+    monkeypatch.setattr(mcap_writer, "MessageArray", interrupted_array)
+    with Recorder(tmp_path / "run.mcap", streams) as writer:
+        writer.write(swarm_second(streams, 0))
+        writer.write(swarm_second(streams, 1))
         with pytest.raises(KeyboardInterrupt):
-            own.write({topic: (times_us[:9], rows[:9]) for topic, (times_us, rows) in second_of(streams, 2).items()})
-        own.write(second_of(streams, 2))
+            writer.write(
+                {topic: (times_us[:9], rows[:9]) for topic, (times_us, rows) in swarm_second(streams, 2).items()}
+            )
+        writer.write(swarm_second(streams, 2))
     for topic, table in read_recording(tmp_path / "run.mcap").streams.items():
-        assert same_bits(table.rows, np.concatenate([second_of(streams, second)[topic][1] for second in range(3)]))
-    assert len(decoded(tmp_path / "run.mcap", "/tf")) == 2 * 91
+        assert same_bits(table.rows, np.concatenate([swarm_second(streams, second)[topic][1] for second in range(3)]))
+    assert len(decode_messages(tmp_path / "run.mcap", "/tf")) == 2 * 91
 
 
 def test_messages_are_counted_modulo_two_to_the_32(tmp_path):
     """MCAP numbers them with 32 bits; a year of commands at 250 Hz is more."""
-    with Recorder(tmp_path / "run.mcap", [COMMAND]) as own:
-        own._written.sent[1] = 2**32 - 3
-        own.write({"/drone0/command": seconds_of(COMMAND, 0, rate=5)})
-    assert [each.sequence for _, each, _ in decoded(tmp_path / "run.mcap")] == [2**32 - 3, 2**32 - 2, 2**32 - 1, 0, 1]
+    with Recorder(tmp_path / "run.mcap", [COMMAND]) as writer:
+        writer._progress.message_counts[1] = 2**32 - 3
+        writer.write({"/drone0/command": random_second(COMMAND, 0, rate=5)})
+    assert [message.sequence for _, message, _ in decode_messages(tmp_path / "run.mcap")] == [
+        2**32 - 3,
+        2**32 - 2,
+        2**32 - 1,
+        0,
+        1,
+    ]
 
 
-# However the writing ends -----------------------------------------------------------------------------------------
+# Interrupted writing ----------------------------------------------------------------------------------------------
 
-KILLED = """
+KILLED_PROGRAM = """
 import ctypes, mmap, os, random, signal, struct, sys, time
 import numpy as np
-from samara.record.recorder import Background
-from samara.record.streams import Block
+from samara.record.recorder import BackgroundRecorder
+from samara.record.streams import StreamBlock
 from samara.record.recorder import Recorder, Stream
 
 folder, kills, drones, most, behind = sys.argv[1], *map(int, sys.argv[2:])
@@ -733,11 +790,11 @@ for kill in range(kills):
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG: it would write for ever
         own = Recorder(f"{folder}/{kill}.mcap", streams)
-        write = Background(own).write_blocks if behind else own.write_blocks
+        write = BackgroundRecorder(own).write_blocks if behind else own.write_blocks
         for second in range(10**6):
             times_us = second * 1_000_000 + 10_000 * np.arange(100)
             rows = np.outer(times_us, np.arange(1.0, 41.0)) / 7.0
-            write([Block((stream.topic,), times_us, rows[:, :, None]) for stream in streams])
+            write([StreamBlock((stream.topic,), times_us, rows[:, :, None]) for stream in streams])
             done[:8] = struct.pack("<q", second + 1)
     while struct.unpack("<q", done[:8])[0] < kill * most // kills:
         time.sleep(1e-4)
@@ -750,26 +807,26 @@ for kill in range(kills):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks and kills")
 @pytest.mark.parametrize(("kills", "drones", "most", "behind"), [(50, 1, 60, 0), (6, 40, 12, 0), (20, 1, 60, 1)])
-def test_a_killed_process_loses_nothing_it_had_written(tmp_path, kills, drones, most, behind):
-    """kill -9 at random moments: every chunk that `write` had returned from is there, and at most one more.
+def test_a_killed_process_loses_no_written_chunk(tmp_path, kills, drones, most, behind):
+    """kill -9 at random moments: every chunk for which `write` had returned is there, and at most one more.
 
-    So it is for one drone, and for forty with two megabytes a second. Where chunks are written in the background, the last
-    two that were handed over may be missing.
+    This holds for one drone, and for forty with two megabytes a second. If chunks are written in the background, the last two
+    may be missing.
     """
-    words = [sys.executable, "-c", KILLED, tmp_path, *map(str, (kills, drones, most, behind))]
-    answer = ended(words, text=True)
-    assert answer.returncode == 0, answer.stderr
-    promised = [int(word) for word in answer.stdout.split()]
-    assert len(promised) == kills
-    assert max(promised) > 5
-    for kill, seconds in enumerate(promised):
+    arguments = [sys.executable, "-c", KILLED_PROGRAM, tmp_path, *map(str, (kills, drones, most, behind))]
+    process = run_child(arguments, text=True)
+    assert process.returncode == 0, process.stderr
+    written_seconds = [int(word) for word in process.stdout.split()]
+    assert len(written_seconds) == kills
+    assert max(written_seconds) > 5
+    for kill, seconds in enumerate(written_seconds):
         path = tmp_path / f"{kill}.mcap"
         if not path.exists():
             assert seconds == 0
             continue
         recording = read_recording(path)
         table = recording.streams[f"/drone{drones - 1}/state"]
-        assert {len(each.rows) for each in recording.streams.values()} == {len(table.rows)}
+        assert {len(stream.rows) for stream in recording.streams.values()} == {len(table.rows)}
         assert max(0, seconds - 2 * behind) <= len(table.rows) / 100 <= seconds + 1
         assert len(table.rows) % 100 == 0
         assert np.array_equal(table.times_us, 10_000 * np.arange(len(table.rows)))
@@ -780,11 +837,11 @@ def test_a_killed_process_loses_nothing_it_had_written(tmp_path, kills, drones, 
 
 
 def test_an_unfinished_recording_can_be_read_while_it_grows(tmp_path):
-    """After each write all that was written is in the file."""
-    with Recorder(tmp_path / "run.mcap", [STATE]) as own:
+    """After each write all written rows are in the file."""
+    with Recorder(tmp_path / "run.mcap", [STATE]) as writer:
         assert len(read_recording(tmp_path / "run.mcap").streams["/drone0/state"].rows) == 0
         for second in range(3):
-            own.write({"/drone0/state": seconds_of(STATE, second)})
+            writer.write({"/drone0/state": random_second(STATE, second)})
             recording = read_recording(tmp_path / "run.mcap")
             assert len(recording.streams["/drone0/state"].rows) == 100 * (second + 1)
             assert not recording.complete
@@ -792,9 +849,9 @@ def test_an_unfinished_recording_can_be_read_while_it_grows(tmp_path):
 
 
 def test_a_flight_that_fails_leaves_a_complete_recording(tmp_path):
-    """The error goes on its way; the file is closed as it should be."""
-    with pytest.raises(FloatingPointError), Recorder(tmp_path / "run.mcap", [STATE]) as own:
-        own.write({"/drone0/state": seconds_of(STATE, 0)})
+    """The error propagates; the file is closed properly."""
+    with pytest.raises(FloatingPointError), Recorder(tmp_path / "run.mcap", [STATE]) as writer:
+        writer.write({"/drone0/state": random_second(STATE, 0)})
         raise FloatingPointError
     recording = read_recording(tmp_path / "run.mcap")
     assert recording.complete
@@ -802,7 +859,7 @@ def test_a_flight_that_fails_leaves_a_complete_recording(tmp_path):
 
 
 class Failing(io.FileIO):
-    """A file that takes `room` bytes more, in small portions, and then raises."""
+    """A file that accepts `room` more bytes, in small portions, and then raises."""
 
     def __init__(self, path, room, error):
         super().__init__(path, "r+")
@@ -818,21 +875,21 @@ class Failing(io.FileIO):
 
 @pytest.mark.parametrize("room", [0, 1, 9, 4000, 20_000, 30_000, 50_000])
 def test_a_full_disk_ends_the_recording_and_not_the_flight(tmp_path, monkeypatch, room):
-    """No error out of `write`; one sentence; what was whole stays, and not a byte of the rest."""
+    """No error from `write`; one sentence; complete chunks stay, and no other byte."""
     full = OSError(errno.ENOSPC, "No space left on device")
-    monkeypatch.setattr(recorder, "_reopened", lambda path: Failing(path, room, full))
-    written = seconds_of(STATE, 0), seconds_of(STATE, 1), seconds_of(STATE, 2)
-    with Recorder(tmp_path / "run.mcap", [STATE]) as own:
+    monkeypatch.setattr(recorder, "_open_for_update", lambda path: Failing(path, room, full))
+    written = random_second(STATE, 0), random_second(STATE, 1), random_second(STATE, 2)
+    with Recorder(tmp_path / "run.mcap", [STATE]) as writer:
         opening = (tmp_path / "run.mcap").stat().st_size
         for block in written:
-            own.write({"/drone0/state": block})
-        seconds = own._latest_us.max() / 1e6
-        assert own.problem == f"{own.path}: recording stopped after {seconds:.3f} s: No space left on device"
-        chunk = (own.path.stat().st_size - opening) / max(1, len(own._chunks))
-        size = own.path.stat().st_size
-        own._file.room = 10**9  # even if there is room again: the seconds between are lost
-        own.write({"/drone0/state": written[2]})
-        assert own.path.stat().st_size == size
+            writer.write({"/drone0/state": block})
+        seconds = writer._latest_us.max() / 1e6
+        assert writer.problem == f"{writer.path}: recording stopped after {seconds:.3f} s: No space left on device"
+        chunk = (writer.path.stat().st_size - opening) / max(1, len(writer._chunks))
+        size = writer.path.stat().st_size
+        writer._file.room = 10**9  # even with space again: the seconds between are lost
+        writer.write({"/drone0/state": written[2]})
+        assert writer.path.stat().st_size == size
     recording = read_recording(tmp_path / "run.mcap")
     rows = recording.streams["/drone0/state"].rows
     assert len(rows) == (100 * int(room // chunk) if chunk else 0)
@@ -842,82 +899,84 @@ def test_a_full_disk_ends_the_recording_and_not_the_flight(tmp_path, monkeypatch
 
 
 def test_a_disk_too_full_for_the_summary_costs_only_the_summary(tmp_path, monkeypatch):
-    """Every row is there; the sentence says that the file was not closed."""
+    """Every row is there; the message reports that the file was not closed."""
     sizes = []
     for room in (10**9, 0):
         path = tmp_path / f"{room}.mcap"
-        monkeypatch.setattr(recorder, "_reopened", lambda path: Failing(path, 10**9, OSError(errno.EDQUOT, "quota")))
-        with Recorder(path, [STATE]) as own:
-            own.write({"/drone0/state": seconds_of(STATE, 0)})
-            own._file.room = room
+        monkeypatch.setattr(
+            recorder, "_open_for_update", lambda path: Failing(path, 10**9, OSError(errno.EDQUOT, "quota"))
+        )
+        with Recorder(path, [STATE]) as writer:
+            writer.write({"/drone0/state": random_second(STATE, 0)})
+            writer._file.room = room
             sizes.append(path.stat().st_size)
-        assert own.problem == ("" if room else f"{path}: recording stopped after 0.990 s: quota")
+        assert writer.problem == ("" if room else f"{path}: recording stopped after 0.990 s: quota")
     recording = read_recording(path)
     assert (len(recording.streams["/drone0/state"].rows), recording.complete) == (100, False)
     assert path.stat().st_size == sizes[1]
 
 
-def test_a_limit_of_the_system_is_met_the_same_way(tmp_path):
-    """RLIMIT_FSIZE: the kernel itself refuses in the middle of a chunk."""
+def test_a_system_limit_has_the_same_effect(tmp_path):
+    """RLIMIT_FSIZE: the kernel refuses in the middle of a chunk."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with Recorder(tmp_path / "run.mcap", [STATE]) as own:
-        own.write({"/drone0/state": seconds_of(STATE, 0)})
-        whole = own.path.stat().st_size
-        resource.setrlimit(resource.RLIMIT_FSIZE, (whole + 5000, hard))
+    with Recorder(tmp_path / "run.mcap", [STATE]) as writer:
+        writer.write({"/drone0/state": random_second(STATE, 0)})
+        size_before = writer.path.stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size_before + 5000, hard))
         try:
-            own.write({"/drone0/state": seconds_of(STATE, 1)})
+            writer.write({"/drone0/state": random_second(STATE, 1)})
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert own.problem == f"{own.path}: recording stopped after 0.990 s: File too large"
-        assert own.path.stat().st_size == whole
+        assert writer.problem == f"{writer.path}: recording stopped after 0.990 s: File too large"
+        assert writer.path.stat().st_size == size_before
     assert len(read_recording(tmp_path / "run.mcap").streams["/drone0/state"].rows) == 100
 
 
 def test_ctrl_c_in_the_middle_of_a_chunk_leaves_it_out(tmp_path, monkeypatch):
-    """KeyboardInterrupt passes through; what was whole before is closed properly, longer though the half chunk was."""
-    monkeypatch.setattr(recorder, "_reopened", lambda path: Failing(path, 10**9, KeyboardInterrupt()))
-    with pytest.raises(KeyboardInterrupt), Recorder(tmp_path / "run.mcap", [STATE]) as own:
-        own.write({"/drone0/state": seconds_of(STATE, 0)})
-        own._file.room = 20_000
+    """KeyboardInterrupt propagates; the complete part is closed properly, although the partial chunk was longer."""
+    monkeypatch.setattr(recorder, "_open_for_update", lambda path: Failing(path, 10**9, KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt), Recorder(tmp_path / "run.mcap", [STATE]) as writer:
+        writer.write({"/drone0/state": random_second(STATE, 0)})
+        writer._file.room = 20_000
         try:
-            own.write({"/drone0/state": seconds_of(STATE, 1, rate=1000)})
+            writer.write({"/drone0/state": random_second(STATE, 1, rate=1000)})
         finally:
-            own._file.room = 10**9
+            writer._file.room = 10**9
     recording = read_recording(tmp_path / "run.mcap")
     assert (recording.complete, len(recording.streams["/drone0/state"].rows)) == (True, 100)
-    assert len(decoded(tmp_path / "run.mcap", "/drone0/state")) == 100
+    assert len(decode_messages(tmp_path / "run.mcap", "/drone0/state")) == 100
 
 
 def test_a_recording_is_not_overwritten_by_mistake(tmp_path):
     """The old one stays until the new one has begun."""
     path = tmp_path / "run.mcap"
-    recorded(path, 1)
-    before = path.read_bytes()
+    record_seconds(path, 1)
+    data_before = path.read_bytes()
     with pytest.raises(RecordingError, match=r"run\.mcap: exists; expected a new file, or overwrite=True"):
         Recorder(path, [STATE])
     with pytest.raises(RecordingError, match="occurs twice"):
         Recorder(path, [STATE, STATE], overwrite=True)
-    assert path.read_bytes() == before
-    recorded(path, 2, overwrite=True)
+    assert path.read_bytes() == data_before
+    record_seconds(path, 2, overwrite=True)
     assert len(read_recording(path).streams["/drone0/state"].rows) == 200
-    assert [own.name for own in tmp_path.iterdir()] == ["run.mcap"]
+    assert [file.name for file in tmp_path.iterdir()] == ["run.mcap"]
 
 
-def test_a_closed_recorder_says_so(tmp_path):
-    own = Recorder(tmp_path / "folder" / "run.mcap", [STATE])
-    own.close()
-    own.close()
+def test_a_closed_recorder_raises(tmp_path):
+    writer = Recorder(tmp_path / "folder" / "run.mcap", [STATE])
+    writer.close()
+    writer.close()
     with pytest.raises(RecordingError, match=r"run\.mcap: the recording is closed"):
-        own.write({"/drone0/state": seconds_of(STATE, 0)})
-    assert read_recording(own.path).complete
+        writer.write({"/drone0/state": random_second(STATE, 0)})
+    assert read_recording(writer.path).complete
 
 
-# Whatever became of the file --------------------------------------------------------------------------------------
+# Damaged files ----------------------------------------------------------------------------------------------------
 
 
-def opened(path, data):
-    """The recording in these bytes, or None with one sentence that names the file."""
+def read_bytes(path, data):
+    """Return the recording in these bytes, or None after a check that the error is one sentence with the file's name."""
     path.write_bytes(data)
     try:
         return read_recording(path)
@@ -928,8 +987,8 @@ def opened(path, data):
 
 
 def test_a_file_cut_anywhere_gives_what_came_before(tmp_path):
-    """Two hundred lengths at random and all about the ends of chunks: a prefix bit for bit, and a sentence."""
-    written = recorded(tmp_path / "run.mcap", seconds=4, rates=(10, 25))
+    """Two hundred random lengths and all near the ends of chunks: a prefix bit for bit, and a sentence."""
+    written = record_seconds(tmp_path / "run.mcap", seconds=4, rates=(10, 25))
     data = (tmp_path / "run.mcap").read_bytes()
     with (tmp_path / "run.mcap").open("rb") as file:
         chunks = make_reader(file).get_summary().chunk_indexes
@@ -938,74 +997,74 @@ def test_a_file_cut_anywhere_gives_what_came_before(tmp_path):
         *np.random.default_rng(0).integers(0, len(data), 200).tolist(),
         *(e + k for e in ends for k in (-1, 0, 1)),
     }
-    seen = set()
+    chunk_counts = set()
     for length in sorted({*lengths, 0, 7, 8, 9, len(data) - 1}):
-        recording = opened(tmp_path / "cut.mcap", data[:length])
+        recording = read_bytes(tmp_path / "cut.mcap", data[:length])
         if recording is None:
             assert length < ends[0]
             continue
         assert length >= ends[0]
-        whole = sum(end <= length for end in ends) - 1
+        chunk_count = sum(end <= length for end in ends) - 1
         assert not recording.complete
         assert "truncated" in recording.problem
         for topic, rate in (("/drone0/state", 10), ("/drone0/command", 25)):
-            assert len(recording.streams[topic].rows) == whole * rate
+            assert len(recording.streams[topic].rows) == chunk_count * rate
             assert is_prefix(recording.streams[topic], *written[topic])
-        assert recording.logs == tuple(line for line in LOGS if line.time_us < 1_000_000 * whole)
-        seen.add(whole)
-    assert seen == {0, 1, 2, 3, 4}
+        assert recording.logs == tuple(line for line in LOGS if line.time_us < 1_000_000 * chunk_count)
+        chunk_counts.add(chunk_count)
+    assert chunk_counts == {0, 1, 2, 3, 4}
 
 
 def test_a_changed_byte_is_never_taken_for_data(tmp_path):
-    """Six hundred single bytes at random: rows are a prefix of what was written, and complete ones are all of it.
+    """Six hundred random single bytes: rows are a prefix of the written ones, and a complete file has all of them.
 
-    Metadata, attachments, names, units and log are right or absent, and what is absent is told.
+    Metadata, attachments, names, units and log are correct or absent, and absence is reported.
     """
-    written = recorded(tmp_path / "run.mcap", seconds=3, rates=(10, 25))
+    written = record_seconds(tmp_path / "run.mcap", seconds=3, rates=(10, 25))
     data = (tmp_path / "run.mcap").read_bytes()
-    whole = read_recording(tmp_path / "run.mcap")
-    random = np.random.default_rng(1)
-    told = 0
-    for place in random.integers(0, len(data), 600).tolist():
+    original = read_recording(tmp_path / "run.mcap")
+    rng = np.random.default_rng(1)
+    reported_count = 0
+    for offset in rng.integers(0, len(data), 600).tolist():
         changed = bytearray(data)
-        changed[place] ^= int(random.integers(1, 256))
-        recording = opened(tmp_path / "changed.mcap", bytes(changed))
+        changed[offset] ^= int(rng.integers(1, 256))
+        recording = read_bytes(tmp_path / "changed.mcap", bytes(changed))
         if recording is None:
-            told += 1
+            reported_count += 1
             continue
-        assert list(recording.streams) == list(whole.streams)
+        assert list(recording.streams) == list(original.streams)
         for topic, table in recording.streams.items():
-            assert (table.fields, table.units, table.kind) == (
-                whole.streams[topic].fields,
-                whole.streams[topic].units,
-                whole.streams[topic].kind,
+            assert (table.fields, table.units, table.schema_name) == (
+                original.streams[topic].fields,
+                original.streams[topic].units,
+                original.streams[topic].schema_name,
             )
             assert is_prefix(table, *written[topic])
-        assert recording.logs == whole.logs[: len(recording.logs)]
+        assert recording.logs == original.logs[: len(recording.logs)]
         assert recording.complete == (recording.problem == "")
         if recording.complete:
-            assert recording.logs == whole.logs
-            assert recording.metadata == whole.metadata
-            assert recording.attachments == whole.attachments
+            assert recording.logs == original.logs
+            assert recording.metadata == original.metadata
+            assert recording.attachments == original.attachments
             assert all(len(table.rows) == len(written[topic][1]) for topic, table in recording.streams.items())
         else:
-            told += 1
+            reported_count += 1
             assert recording.problem.startswith(f"{recording.path}: ")
             assert "\n" not in recording.problem
-            assert recording.metadata in (whole.metadata, {})
-            assert recording.attachments in (whole.attachments, {})
-    assert told > 300
+            assert recording.metadata in (original.metadata, {})
+            assert recording.attachments in (original.attachments, {})
+    assert reported_count > 300
 
 
 @pytest.mark.parametrize("compression", ["", "lz4", "zstd"])
-def test_a_damaged_chunk_is_named_by_its_place(tmp_path, compression):
-    """What came before is kept; the sentence has the byte, the second, and what is wrong."""
-    recorded(tmp_path / "run.mcap", compression=compression)
+def test_a_damaged_chunk_is_named_by_its_offset(tmp_path, compression):
+    """Earlier chunks are returned; the message has the byte, the time, and the damage."""
+    record_seconds(tmp_path / "run.mcap", compression=compression)
     data = bytearray((tmp_path / "run.mcap").read_bytes())
     with (tmp_path / "run.mcap").open("rb") as file:
         start = make_reader(file).get_summary().chunk_indexes[2].chunk_start_offset
     data[start + 5000] ^= 1
-    recording = opened(tmp_path / "bad.mcap", data)
+    recording = read_bytes(tmp_path / "bad.mcap", data)
     assert len(recording.streams["/drone0/state"].rows) == 100
     assert recording.problem.startswith(f"{tmp_path / 'bad.mcap'}: damaged at byte {start}, after 0.996 s: ")
     assert recording.problem.endswith("; the data after it are left out")
@@ -1013,19 +1072,19 @@ def test_a_damaged_chunk_is_named_by_its_place(tmp_path, compression):
         assert "the chunk there does not match its checksum" in recording.problem
 
 
-def test_damage_outside_the_chunks_is_told_and_costs_no_row(tmp_path):
-    """Metadata and an attachment are left out when they are not what was written; a summary does not matter to rows."""
-    recorded(tmp_path / "run.mcap")
+def test_damage_outside_the_chunks_is_reported_and_costs_no_row(tmp_path):
+    """Damaged metadata and attachments are left out; rows do not depend on the summary."""
+    record_seconds(tmp_path / "run.mcap")
     data = (tmp_path / "run.mcap").read_bytes()
     path = tmp_path / "bad.mcap"
-    for place, problem in (
+    for offset, problem in (
         (data.index(b"box"), "its metadata do not match their checksum and are left out"),
         (data.index(b"scenario"), "its metadata do not match their checksum and are left out"),
         (data.index(b"mass = 1"), "attachment 'vehicle.toml' does not match its checksum and is left out"),
         (len(data) - 100, "damaged in its summary, after 2.996 s: no data is missing"),
         (len(data) - 3, "truncated in its summary, after 2.996 s: no data is missing"),
     ):
-        recording = opened(path, data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
+        recording = read_bytes(path, data[:offset] + bytes([data[offset] ^ 4]) + data[offset + 1 :])
         assert recording.problem == f"{path}: {problem}"
         assert recording.metadata == ({} if "metadata" in problem else {"scenario": "box", "seed": "7"})
         assert list(recording.attachments) == ([] if "attachment" in problem else ["vehicle.toml"])
@@ -1034,20 +1093,20 @@ def test_damage_outside_the_chunks_is_told_and_costs_no_row(tmp_path):
 
 @pytest.mark.parametrize("missing", [1, 2, 4])
 def test_a_missing_chunk_is_noticed(tmp_path, missing):
-    """Taken out whole, so that every record left is in order: rows are numbered, and the summary has counted them."""
-    recorded(tmp_path / "run.mcap", seconds=4)
+    """Removed completely, so that every remaining record is valid: rows are numbered, and the summary has counted them."""
+    record_seconds(tmp_path / "run.mcap", seconds=4)
     data = (tmp_path / "run.mcap").read_bytes()
     with (tmp_path / "run.mcap").open("rb") as file:
         chunk = make_reader(file).get_summary().chunk_indexes[missing]
-    after = chunk.chunk_start_offset + chunk.chunk_length + chunk.message_index_length
-    recording = opened(tmp_path / "gap.mcap", data[: chunk.chunk_start_offset] + data[after:])
+    chunk_end = chunk.chunk_start_offset + chunk.chunk_length + chunk.message_index_length
+    recording = read_bytes(tmp_path / "gap.mcap", data[: chunk.chunk_start_offset] + data[chunk_end:])
     assert len(recording.streams["/drone0/state"].rows) == 100 * (missing - 1)
-    last = "its summary counts 1642 messages and the data holds 1232"
-    assert (last if missing == 4 else "rows of /drone0/state are missing before it") in recording.problem
+    count_message = "its summary counts 1642 messages and the data holds 1232"
+    assert (count_message if missing == 4 else "rows of /drone0/state are missing before it") in recording.problem
 
 
-def foreign(path):
-    """An MCAP file in order, by somebody else."""
+def write_foreign_file(path):
+    """Write a valid MCAP file of another program."""
     with path.open("wb") as file:
         writer = Writer(file)
         writer.start()
@@ -1056,9 +1115,9 @@ def foreign(path):
         writer.finish()
 
 
-def test_what_is_not_a_recording_says_so(tmp_path):
-    """Somebody else's MCAP, no MCAP, nothing, a folder, no file."""
-    foreign(tmp_path / "foreign.mcap")
+def test_other_files_are_refused(tmp_path):
+    """Another program's MCAP, not MCAP, an empty file, a folder, a missing file."""
+    write_foreign_file(tmp_path / "foreign.mcap")
     (tmp_path / "text.mcap").write_text("time,x\n0,1\n")
     (tmp_path / "empty.mcap").touch()
     (tmp_path / "folder.mcap").mkdir()
@@ -1076,10 +1135,10 @@ def test_what_is_not_a_recording_says_so(tmp_path):
         assert str(error.value) == f"{path}: {complaint}"
 
 
-# What cannot be recorded ------------------------------------------------------------------------------------------
+# Invalid data -----------------------------------------------------------------------------------------------------
 
 ZERO, ROW = np.array([0]), np.zeros((1, 2))
-WRONG_BLOCKS = {
+INVALID_BLOCKS = {
     "unknown topic": ("/drone9/state", ZERO, ROW, "topic '/drone9/state': expected one of /drone0/command"),
     "time as float": ("/drone0/command", [0.0], ROW, "times are float64 of shape (1,); expected whole microseconds"),
     "time as table": ("/drone0/command", [[0]], ROW, "times are int64 of shape (1, 1); expected whole"),
@@ -1093,25 +1152,28 @@ WRONG_BLOCKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", WRONG_BLOCKS)
+@pytest.mark.parametrize("case", INVALID_BLOCKS)
 def test_a_wrong_block_is_refused_in_one_sentence(tmp_path, case):
-    """And nothing of the chunk is written, nor of the right blocks beside it."""
-    topic, times_us, rows, complaint = WRONG_BLOCKS[case]
-    with Recorder(tmp_path / "run.mcap", [COMMAND, STATE]) as own:
-        own.write({"/drone0/state": seconds_of(STATE, 0)})
+    """And no part of the chunk is written, nor of the valid blocks beside it."""
+    topic, times_us, rows, complaint = INVALID_BLOCKS[case]
+    with Recorder(tmp_path / "run.mcap", [COMMAND, STATE]) as writer:
+        writer.write({"/drone0/state": random_second(STATE, 0)})
         with pytest.raises(RecordingError) as error:
-            own.write({"/drone0/state": seconds_of(STATE, 1), topic: (times_us, rows)})
+            writer.write({"/drone0/state": random_second(STATE, 1), topic: (times_us, rows)})
         assert complaint in str(error.value)
     recording = read_recording(tmp_path / "run.mcap")
     assert [len(table.rows) for table in recording.streams.values()] == [0, 100]
     assert recording.complete
 
 
-WRONG_STREAMS = {
+INVALID_STREAMS = {
     "topic without slash": (STATE._replace(topic="state"), "topic 'state': expected parts of letters and digits"),
     "topic upwards": (STATE._replace(topic="/../state"), "topic '/../state': expected parts of letters and digits"),
     "topic of the log": (STATE._replace(topic="/log"), "topic '/log': expected another name"),
-    "kind": (STATE._replace(kind="my kind"), "/drone0/state: kind 'my kind': expected a dotted name"),
+    "schema name": (
+        STATE._replace(schema_name="my kind"),
+        "/drone0/state: schema_name 'my kind': expected a dotted name",
+    ),
     "units": (STATE._replace(units=("m",)), "/drone0/state: 1 units; expected 8, one for each field"),
     "field twice": (COMMAND._replace(fields=("u", "u")), "field 'u': expected every field to have a unique name"),
     "field without name": (COMMAND._replace(fields=("u", "")), "field '': expected every field to have a unique name"),
@@ -1120,18 +1182,18 @@ WRONG_STREAMS = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG_STREAMS)
+@pytest.mark.parametrize("case", INVALID_STREAMS)
 def test_a_wrong_stream_is_refused_in_one_sentence(tmp_path, case):
     """Before anything is written."""
-    stream, complaint = WRONG_STREAMS[case]
+    stream, complaint = INVALID_STREAMS[case]
     with pytest.raises(RecordingError) as error:
         Recorder(tmp_path / "run.mcap", [stream] if stream.topic != "/drone0/pose" else [STATE, stream])
     assert complaint in str(error.value)
     assert not (tmp_path / "run.mcap").exists()
 
 
-def test_other_wrong_things_are_refused_too(tmp_path):
-    """Metadata that is no text, an attachment that is no bytes, a compression nobody knows, a level, a time."""
+def test_other_invalid_arguments_are_refused(tmp_path):
+    """Metadata that is not text, an attachment that is not bytes, an unknown compression, a level, a time."""
     for options, complaint in (
         ({"metadata": {"seed": 7}}, "metadata 'seed' is 7; expected str under a name"),
         ({"attachments": {"a.toml": "text"}}, "attachment 'a.toml' is 'text'; expected bytes under a name"),
@@ -1140,21 +1202,21 @@ def test_other_wrong_things_are_refused_too(tmp_path):
         with pytest.raises(RecordingError) as error:
             Recorder(tmp_path / "run.mcap", [STATE], **options)
         assert str(error.value) == complaint
-    with Recorder(tmp_path / "run.mcap", [STATE]) as own:
+    with Recorder(tmp_path / "run.mcap", [STATE]) as writer:
         with pytest.raises(RecordingError, match="log level 'loud': expected one of debug, info"):
-            own.write({}, [LogLine(0, "loud", "a", "b")])
+            writer.write({}, [LogLine(0, "loud", "a", "b")])
         with pytest.raises(RecordingError, match="log time -1 µs: expected whole microseconds"):
-            own.write({}, [LogLine(-1, "info", "a", "b")])
+            writer.write({}, [LogLine(-1, "info", "a", "b")])
 
 
 # Exports ----------------------------------------------------------------------------------------------------------
 
 
 def test_csv_gives_the_same_doubles_back(tmp_path):
-    """Read by Python's own csv and float: names with units, seconds and microseconds, every bit."""
-    with Recorder(tmp_path / "run.mcap", [STATE, COMMAND]) as own:
-        odd = np.array([*ODD, *(-np.array(ODD)), *np.random.default_rng(0).normal(size=14) * 1e-9])
-        own.write({"/drone0/state": (np.arange(4) * 12_345_679, odd.reshape(4, 8))}, LOGS)
+    """Read by Python's csv and float: names with units, seconds and microseconds, every bit."""
+    with Recorder(tmp_path / "run.mcap", [STATE, COMMAND]) as writer:
+        doubles = np.array([*ODD, *(-np.array(ODD)), *np.random.default_rng(0).normal(size=14) * 1e-9])
+        writer.write({"/drone0/state": (np.arange(4) * 12_345_679, doubles.reshape(4, 8))}, LOGS)
     paths = export_csv(read_recording(tmp_path / "run.mcap"), tmp_path / "tables")
     assert [path.name for path in paths] == ["drone0.state.csv", "drone0.command.csv", "log.csv"]
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == sorted(path.name for path in paths)
@@ -1163,7 +1225,7 @@ def test_csv_gives_the_same_doubles_back(tmp_path):
     assert headings[:3] == ["time [s]", "time_us", "p_W.x [m]"]
     assert headings[-1] == "rotor_speed[0] [rad/s]"
     assert [row[:2] for row in rows[:3]] == [["0.0", "0"], ["12.345679", "12345679"], ["24.691358", "24691358"]]
-    assert same_bits(np.array([[float(word) for word in row[2:]] for row in rows]), odd.reshape(4, 8))
+    assert same_bits(np.array([[float(word) for word in row[2:]] for row in rows]), doubles.reshape(4, 8))
     assert paths[1].read_text() == "time [s],time_us,u[0] [1],u[1] [1]\n"
     with paths[2].open(encoding="utf-8", newline="") as file:
         assert list(csv.reader(file))[2] == ["2.999999", "2999999", "error", "läuft", "…\n"]
@@ -1172,7 +1234,7 @@ def test_csv_gives_the_same_doubles_back(tmp_path):
 def test_parquet_gives_the_same_doubles_and_units_back(tmp_path):
     """Read by pyarrow: the type and the unit of every column, and every bit."""
     parquet = pytest.importorskip("pyarrow.parquet")
-    times_us, rows = recorded(tmp_path / "run.mcap")["/drone0/state"]
+    times_us, rows = record_seconds(tmp_path / "run.mcap")["/drone0/state"]
     paths = export_parquet(read_recording(tmp_path / "run.mcap"), tmp_path / "tables")
     assert [path.name for path in paths] == ["drone0.state.parquet", "drone0.command.parquet"]
     table = parquet.read_table(paths[0])
@@ -1184,33 +1246,33 @@ def test_parquet_gives_the_same_doubles_and_units_back(tmp_path):
     assert table.schema.metadata[b"scenario"] == b"box"
 
 
-def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
-    recorded(tmp_path / "run.mcap")
+def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
+    record_seconds(tmp_path / "run.mcap")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(RecordingError, match=r"^Parquet needs pyarrow: pip install 'samara\[parquet\]'$"):
         export_parquet(read_recording(tmp_path / "run.mcap"), tmp_path)
 
 
 def test_an_export_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
-    """Written beside and renamed: an error halfway leaves no half table."""
-    recorded(tmp_path / "run.mcap")
+    """Written to a temporary file and renamed: an error leaves no partial table."""
+    record_seconds(tmp_path / "run.mcap")
     recording = read_recording(tmp_path / "run.mcap")
-    before = export_csv(recording, tmp_path / "tables")[0].read_bytes()
+    data_before = export_csv(recording, tmp_path / "tables")[0].read_bytes()
 
-    def halfway(table):
+    def failing_lines(table):
         yield "0.0,0\n"
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(export, "_lines", halfway)
+    monkeypatch.setattr(export, "_csv_lines", failing_lines)
     with pytest.raises(OSError, match=r"No space left on device: .*drone0\.state\.csv"):
         export_csv(recording, tmp_path / "tables")
-    assert (tmp_path / "tables" / "drone0.state.csv").read_bytes() == before
+    assert (tmp_path / "tables" / "drone0.state.csv").read_bytes() == data_before
     assert len(list((tmp_path / "tables").iterdir())) == 3
 
 
 def test_a_recording_is_described_in_a_few_lines(tmp_path):
-    """Duration, whole or not, metadata, rates, counts, size."""
-    recorded(tmp_path / "run.mcap")
+    """Duration, completeness, metadata, rates, counts, size."""
+    record_seconds(tmp_path / "run.mcap")
     lines = dict(describe(read_recording(tmp_path / "run.mcap")))
     size = (tmp_path / "run.mcap").stat().st_size
     assert lines == {
@@ -1229,7 +1291,7 @@ def test_a_recording_is_described_in_a_few_lines(tmp_path):
     assert cut["complete"] == f"no: {tmp_path / 'cut.mcap'}: truncated after 0.996 s: the last chunk may be missing"
 
 
-# What is not honest -----------------------------------------------------------------------------------------------
+# Malicious files --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
@@ -1237,16 +1299,16 @@ def test_a_recording_is_described_in_a_few_lines(tmp_path):
     ("claimed", "complaint"),
     [(1000, "does not match its checksum"), (8_400_000_000, r"claims 8400000000 bytes in \d+ compressed")],
 )
-def test_a_chunk_is_unpacked_no_further_than_it_says(tmp_path, compression, claimed, complaint):
-    """50 MB of zeros in a few kilobytes: no more memory is taken than the chunk claims, and an absurd claim is not tried."""
+def test_a_chunk_is_decompressed_only_to_its_claimed_size(tmp_path, compression, claimed, complaint):
+    """50 MB of zeros in a few kilobytes: no more memory is used than the chunk claims, and an absurd claim is not tried."""
     path = tmp_path / "bomb.mcap"
-    with Recorder(path, [STATE]) as own:
-        opened = path.read_bytes()
-        own.write({STATE.topic: seconds_of(STATE, 0, 100)})
+    with Recorder(path, [STATE]) as writer:
+        opening = path.read_bytes()
+        writer.write({STATE.topic: random_second(STATE, 0, 100)})
     bomb = COMPRESS[compression](bytes(50 << 20))
     builder = RecordBuilder()
     Chunk(compression, bomb, 0, 0, 0, claimed).write(builder)
-    path.write_bytes(opened + builder.end())
+    path.write_bytes(opening + builder.end())
     tracemalloc.start()
     try:
         recording = read_recording(path)

@@ -1,4 +1,4 @@
-"""The promise to users: what is public, how it is called, that it is explained, and what importing it costs."""
+"""The public interface: names, signatures, documentation, and the cost of importing it."""
 
 import ast
 import importlib
@@ -31,15 +31,15 @@ EXPLAINED = [
 
 
 def test_what_is_imported_later_is_known_to_type_checkers():
-    """They, and the API reference, read the file and run nothing: each name of the table is also imported for them."""
+    """Type checkers and the API reference read the file without running it: each name of the table is also imported there."""
     tree = ast.parse(Path(samara.__file__).read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    seen = {alias.name: own.module for own in block.body for alias in own.names}
-    assert seen == samara._LATER
+    imported = {alias.name: statement.module for statement in block.body for alias in statement.names}
+    assert imported == samara._LAZY_MEMBERS
 
 
 def signature(function: object) -> str:
-    """Names, kinds and defaults of the arguments; types are the type checker's business."""
+    """Names, kinds and defaults of the arguments; types are checked elsewhere."""
     written = []
     for name, argument in inspect.signature(function).parameters.items():
         stars = {argument.VAR_POSITIONAL: "*", argument.VAR_KEYWORD: "**"}.get(argument.kind, "")
@@ -51,14 +51,14 @@ def signature(function: object) -> str:
     return f"({', '.join(written)})"
 
 
-def described(name: str, thing: object) -> list[str]:
+def describe_member(name: str, thing: object) -> list[str]:
     """One line for a function or constant; for a class one more for each public method and property."""
     if not inspect.isclass(thing):
         return [f"{name}{signature(thing)}" if inspect.isfunction(thing) else f"{name}: {type(thing).__name__}"]
     if issubclass(thing, Exception):
         return [f"class {name}({', '.join(base.__name__ for base in thing.__bases__)})"]
     if issubclass(thing, Enum):
-        return [f"class {name}({', '.join(own.name for own in thing)})"]
+        return [f"class {name}({', '.join(member.name for member in thing)})"]
     lines = [f"class {name}{signature(thing)}"]
     for key, member in sorted(vars(thing).items()):
         fields = getattr(thing, "_fields", ()) or getattr(thing, "__dataclass_fields__", ())
@@ -72,7 +72,7 @@ def described(name: str, thing: object) -> list[str]:
 
 
 def public_interface() -> str:
-    return "\n".join(line for name in samara.__all__ for line in described(name, getattr(samara, name))) + "\n"
+    return "\n".join(line for name in samara.__all__ for line in describe_member(name, getattr(samara, name))) + "\n"
 
 
 def test_the_public_interface_is_the_recorded_one():
@@ -84,7 +84,7 @@ def test_the_public_interface_is_the_recorded_one():
 
 
 def test_all_is_sorted_and_true():
-    """What is listed exists, once, some of it when it is asked for, and nothing public stands beside it but modules."""
+    """Every listed name exists, once, some of them lazily, and nothing else is public but modules."""
     assert samara.__all__ == sorted(set(samara.__all__))
     public = {
         name for name, thing in vars(samara).items() if not name.startswith("_") and not isinstance(thing, ModuleType)
@@ -95,24 +95,24 @@ def test_all_is_sorted_and_true():
         samara.flie  # noqa: B018
 
 
-# The explanations --------------------------------------------------------------------------------------------------
+# Documentation -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("module", EXPLAINED, ids=lambda module: module.__name__)
 def test_everything_public_is_explained(module):
-    """The module, its functions, its classes; what `NamedTuple` writes by itself is no explanation."""
+    """The module, its functions, its classes; the docstring that `NamedTuple` generates does not count."""
     assert module.__doc__
-    own = [
+    public = [
         (name, thing)
         for name, thing in vars(module).items()
         if not name.startswith("_") and getattr(thing, "__module__", "") == module.__name__ and callable(thing)
     ]
-    silent = [name for name, thing in own if not thing.__doc__ or thing.__doc__.startswith(f"{name}(")]
+    silent = [name for name, thing in public if not thing.__doc__ or thing.__doc__.startswith(f"{name}(")]
     assert silent == []
 
 
 def test_there_is_something_to_explain():
-    """The walk above meets the functions it is meant for."""
+    """The walk above finds the functions it is meant for."""
     assert len(EXPLAINED) > 12
     for name in ("samara.physics.rotors.rotor", "samara.physics.multirotor", "samara.core.ops"):
         assert name in {module.__name__ for module in EXPLAINED}
@@ -128,7 +128,7 @@ def test_types_are_shipped():
     assert (Path(samara.__file__).parent / "py.typed").is_file()
 
 
-# The cost, and the arrows ------------------------------------------------------------------------------------------
+# Import cost and direction -----------------------------------------------------------------------------------------
 
 
 FILES = {"samara.parm"}  # names of files on the pages, not of Python
@@ -156,15 +156,15 @@ def test_every_path_on_the_pages_is_there_after_a_plain_import(repository):
     )
     command = [sys.executable, "-W", "ignore", "-c", program]
     done = subprocess.run(command, input="\n".join(paths), capture_output=True, text=True, check=True)
-    told = [
+    missing = [
         line for line in done.stdout.splitlines() if "pip install 'samara[" not in line
     ]  # an extra that is not there
-    assert told == []
+    assert missing == []
 
 
 def test_names_that_are_imported_later():
-    """In a fresh process `control.ILQR` and the engine as the pages write them; `dir` lists every module and every such name; a
-    missing extra is a missing attribute, with its sentence."""
+    """In a fresh process `control.ILQR` and the engine as the pages write them; `dir` lists every module and lazy name; a
+    missing extra is a missing attribute, with its message."""
     packages = ("samara", "samara.control", "samara.physics", "samara.sim", "samara.view")
     program = (
         "import sys, json, samara\n"
@@ -180,14 +180,16 @@ def test_names_that_are_imported_later():
     listed, sentence, is_there = json.loads(done.stdout)
     for package in packages:
         place = Path(samara.__file__).parent.joinpath(*package.split(".")[1:])
-        modules = {own.stem for own in place.glob("*.py")} | {own.parent.name for own in place.glob("*/__init__.py")}
+        modules = {path.stem for path in place.glob("*.py")} | {
+            path.parent.name for path in place.glob("*/__init__.py")
+        }
         assert modules - {"__init__", "__main__"} <= set(listed[package])
     assert set(samara.__all__) <= set(listed["samara"]) and "ILQR" in listed["samara.control"]
     assert re.fullmatch(r"samara\.learn\.envs\.gym: .*pip install 'samara\[gym\]'", sentence) and not is_there
 
 
 def test_importing_samara_imports_no_backend():
-    """Who needs a backend pays for it, nobody else."""
+    """A backend is imported only when it is used."""
     heavy = ("jax", "casadi", "sympy", "scipy", "matplotlib", "typer", "rich", "llvmlite")
     program = f"import sys, samara; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -216,18 +218,18 @@ INWARD = {
 def imports_when_loaded(path: Path) -> set[str]:
     """Modules named by import statements that run when the file is imported: not those for type checkers or in functions."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = set()
+    modules = set()
     for node in tree.body:
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add(node.module or "")
-    return found
+            modules.add(node.module or "")
+    return modules
 
 
 @pytest.mark.parametrize("name", ["core/algebra.py", "core/ops.py", "core/quantity.py", "physics"])
 def test_physics_imports_neither_backend_nor_file_format_nor_clock(name):
-    """algebra, ops ← physics: arrows point one way, and nothing else comes in."""
+    """algebra, ops ← physics: imports point one way, and nothing else comes in."""
     place = Path(samara.__file__).parent / name
     files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
     for file in files:

@@ -15,7 +15,7 @@ EXCEPTIONS = {
 
 
 def backend_imports(path: Path) -> set[str]:
-    """The backends a module imports, at its top or inside functions"""
+    """Return the backends a module imports, at its top or inside functions"""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     names: set[str] = set()
     for node in ast.walk(tree):
@@ -24,8 +24,8 @@ def backend_imports(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module.partition(".")[0])
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            arguments = (own.value for own in node.args if isinstance(own, ast.Constant))
-            names |= {str(own).partition(".")[0] for own in arguments}
+            arguments = (constant.value for constant in node.args if isinstance(constant, ast.Constant))
+            names |= {str(constant).partition(".")[0] for constant in arguments}
     return names & BACKENDS
 
 
@@ -35,14 +35,18 @@ def importers() -> set[str]:
 
 
 def test_only_the_compiler_imports_a_backend():
-    others = {name for name in importers() if not any(name == own or name.startswith(f"{own}/") for own in EXCEPTIONS)}
-    assert not others
+    violations = {
+        name
+        for name in importers()
+        if not any(name == exception or name.startswith(f"{exception}/") for exception in EXCEPTIONS)
+    }
+    assert not violations
 
 
 def test_there_are_at_most_three_exceptions_and_each_is_one():
     assert len(EXCEPTIONS) <= 3
     for name in EXCEPTIONS:
-        assert any(own == name or own.startswith(f"{name}/") for own in importers()), name
+        assert any(importer == name or importer.startswith(f"{name}/") for importer in importers()), name
 
 
 def test_imports_inside_functions_and_by_name_are_found(tmp_path):

@@ -1,4 +1,4 @@
-"""The bench: a peer that cannot be measured ends it with a sentence, and the committed results change only when asked for."""
+"""The bench: a peer that cannot be measured ends it with one sentence, and committed results change only on request."""
 
 import os
 import subprocess
@@ -11,33 +11,33 @@ from support.repository import REPOSITORY
 BENCH = REPOSITORY / "bench"
 sys.path.append(str(BENCH))
 
-from ask import MODULES, PeerError, ask, check  # noqa: E402
+from peer_process import PEER_MODULES, PeerError, check_peers, run_peer  # noqa: E402
 
 
-@pytest.mark.parametrize("peer", MODULES)
+@pytest.mark.parametrize("peer", PEER_MODULES)
 def test_a_peer_that_cannot_be_imported_is_named(peer, monkeypatch):
-    """With what the interpreter said; the others are there."""
-    monkeypatch.setattr("ask.MODULES", dict.fromkeys(MODULES, "json") | {peer: "no_such_package"})
+    """With the interpreter's message; the others are available."""
+    monkeypatch.setattr("peer_process.PEER_MODULES", dict.fromkeys(PEER_MODULES, "json") | {peer: "no_such_package"})
     with pytest.raises(PeerError, match=rf"^{peer} cannot be measured: ModuleNotFoundError: .*no_such_package"):
-        check(Path(sys.executable))
+        check_peers(Path(sys.executable))
 
 
 def test_a_peer_that_fails_while_it_is_measured_is_named():
     """It could be imported, and then it broke."""
     with pytest.raises(PeerError, match=r"^Crocoddyl cannot be measured: ZeroDivisionError"):
-        ask("Crocoddyl", ["-c", "1 / 0"], Path(sys.executable))
+        run_peer("Crocoddyl", ["-c", "1 / 0"], Path(sys.executable))
     with pytest.raises(PeerError, match=r"^Crocoddyl cannot be measured: exit status 3"):
-        ask("Crocoddyl", ["-c", "raise SystemExit(3)"], Path(sys.executable))
+        run_peer("Crocoddyl", ["-c", "raise SystemExit(3)"], Path(sys.executable))
 
 
 def test_a_peer_answers_with_the_last_line_it_prints():
-    """Libraries greet; the row comes last. Nothing of this environment's path reaches it."""
-    own = "import os; print('hello'); print(len(os.environ['PYTHONPATH']))"
-    assert ask("Crazyflow", ["-c", own], Path(sys.executable)) == 0
+    """Libraries print greetings; the row comes last. Nothing of this environment's path reaches it."""
+    code = "import os; print('hello'); print(len(os.environ['PYTHONPATH']))"
+    assert run_peer("Crazyflow", ["-c", code], Path(sys.executable)) == 0
 
 
 def test_the_bench_ends_with_status_1_and_writes_nothing(tmp_path):
-    """No interpreter with the peers: one sentence, before anything is measured."""
+    """No interpreter with the peers: one sentence, before any measurement."""
     before = {path: path.read_bytes() for path in (BENCH / "results").iterdir()}
     missing = tmp_path / "bin" / "python"
     environment = {**os.environ, "PYTHONPATH": str(BENCH.parent / "src")}
@@ -49,11 +49,11 @@ def test_the_bench_ends_with_status_1_and_writes_nothing(tmp_path):
     assert {path: path.read_bytes() for path in (BENCH / "results").iterdir()} == before
 
 
-@pytest.mark.parametrize(("asked", "written"), [((), False), (("UPDATE=1",), True)])
-def test_make_bench_updates_the_committed_results_only_when_asked(asked, written):
+@pytest.mark.parametrize(("arguments", "written"), [((), False), (("UPDATE=1",), True)])
+def test_make_bench_updates_the_committed_results_only_when_asked(arguments, written):
     """`make bench` writes below out/, which git ignores."""
     done = subprocess.run(
-        ["make", "--dry-run", "--always-make", "bench", *asked],
+        ["make", "--dry-run", "--always-make", "bench", *arguments],
         cwd=BENCH.parent,
         capture_output=True,
         text=True,

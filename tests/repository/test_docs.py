@@ -1,4 +1,4 @@
-"""The documentation is true: its Python runs, its links lead somewhere, and its version is the package's."""
+"""The documentation is correct: its Python runs, its links resolve, and its version is the package's."""
 
 import json
 import math
@@ -9,11 +9,11 @@ from typing import get_type_hints
 
 import pytest
 from figures import architecture
-from support.repository import REPOSITORY, do_without
+from support.repository import REPOSITORY, skip_or_fail
 
 import samara
-from samara.control.registry import CONTROLLERS, FIRMWARE, LEARNT
-from samara.core.integrate import IN_FLIGHT
+from samara.control.registry import CONTROLLERS, FIRMWARE, TRAINED
+from samara.core.integrate import FLIGHT_INTEGRATORS
 from samara.core.lazy_import import MissingExtraError
 from samara.estimate.registry import ESTIMATORS
 from samara.learn.tasks import SHIPPED
@@ -35,13 +35,13 @@ FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
-def name_of(page: Path) -> str:
+def page_name_(page: Path) -> str:
     return page.relative_to(REPOSITORY).as_posix()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=page_name_)
 def test_every_python_block_of_a_page_runs(page, tmp_path, monkeypatch):
-    """In order, in one namespace, in an empty folder; an `assert` in the page is a promise kept here."""
+    """In order, in one namespace, in an empty folder; every `assert` in the page holds."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     text = page.read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def test_every_python_block_of_a_page_runs(page, tmp_path, monkeypatch):
         try:
             exec(code, namespace)
         except MissingExtraError as error:
-            do_without(str(error))
+            skip_or_fail(str(error))
 
 
 def test_pages_have_python_to_run():
@@ -101,7 +101,7 @@ def test_pages_have_python_to_run():
 
 
 def test_the_japanese_readme_has_the_same_commands_and_pictures():
-    """README-ja.md is shorter, but not another project: its commands, pictures and first program are the README's."""
+    """README-ja.md is shorter, but its commands, pictures and first program are the README's."""
     english, japanese = ((REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "README-ja.md"))
     pictures, commands = (re.compile(pattern) for pattern in (r"\]\((docs/images/[^)]+)\)", r"^make \w+"))
     assert pictures.findall(japanese) == pictures.findall(english)
@@ -111,17 +111,17 @@ def test_the_japanese_readme_has_the_same_commands_and_pictures():
     assert programs[0] == programs[1]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=page_name_)
 def test_links_lead_to_files_that_exist(page):
-    """Relative links and pictures; a link to a heading leads to one of that name."""
+    """Relative links and pictures; a link to a heading resolves to one of that name."""
     for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
         if "://" in target or target.startswith("mailto:"):
             continue
         place, _, heading = target.partition("#")
         file = (page.parent / place).resolve() if place else page
-        assert file.exists(), f"{name_of(page)} links to {target}"
+        assert file.exists(), f"{page_name_(page)} links to {target}"
         if heading:
-            assert heading in anchors(file), f"{name_of(page)} links to {target}"
+            assert heading in anchors(file), f"{page_name_(page)} links to {target}"
 
 
 def anchors(page: Path) -> set[str]:
@@ -132,17 +132,17 @@ def anchors(page: Path) -> set[str]:
 
 def test_every_page_can_be_reached_from_the_readme():
     """Following links only."""
-    seen, ahead = set(), [REPOSITORY / "README.md"]
-    while ahead:
-        page = ahead.pop()
-        seen.add(page)
+    visited, pending = set(), [REPOSITORY / "README.md"]
+    while pending:
+        page = pending.pop()
+        visited.add(page)
         links = LINK.findall(page.read_text(encoding="utf-8"))
         linked = {(page.parent / target.partition("#")[0]).resolve() for target in links if "://" not in target}
-        ahead += [other for other in linked - seen if other.suffix == ".md" and other.exists()]
-    assert set(PAGES) <= seen
+        pending += [other for other in linked - visited if other.suffix == ".md" and other.exists()]
+    assert set(PAGES) <= visited
 
 
-@pytest.mark.parametrize("page", CARRYING_ON, ids=name_of)
+@pytest.mark.parametrize("page", CARRYING_ON, ids=page_name_)
 def test_every_file_that_is_named_to_those_who_carry_on_is_there(page):
     """`src/samara/control/registry.py`, `control/mpc/derivatives.py`, `tree.py`: as a path or within the folder of its
     sentence."""
@@ -150,24 +150,24 @@ def test_every_file_that_is_named_to_those_who_carry_on_is_there(page):
     roots = [REPOSITORY, REPOSITORY / "src" / "samara"]
     assert len(named) > 5
     for name in named:
-        found = any((root / name).exists() for root in roots)
-        inside = "/" not in name and any(any((REPOSITORY / own).rglob(name)) for own in ("src", "tests"))
-        assert found or inside or name.startswith("out/"), f"{name_of(page)} names {name}"
+        exists = any((root / name).exists() for root in roots)
+        inside = "/" not in name and any(any((REPOSITORY / folder).rglob(name)) for folder in ("src", "tests"))
+        assert exists or inside or name.startswith("out/"), f"{page_name_(page)} names {name}"
 
 
 def test_every_table_that_an_entry_goes_to_is_where_it_is_said_to_be():
     """`OPTIONS` in `src/samara/vehicles/effects.py`, and so on: a name that the file defines."""
-    said = re.findall(
+    named = re.findall(
         r"`([A-Z]+)` (?:in|of) `([\w/]+\.py)`", " ".join(CARRYING_ON[0].read_text(encoding="utf-8").split())
     )
-    assert {"effects.py", "registry.py"} <= {Path(place).name for _, place in said}
-    for name, place in said:
-        (file,) = (REPOSITORY / "src").rglob(place.removeprefix("src/"))
-        assert re.search(rf"^{name}\b.* = ", file.read_text(encoding="utf-8"), re.MULTILINE), f"{place} has no {name}"
+    assert {"effects.py", "registry.py"} <= {Path(path).name for _, path in named}
+    for name, path in named:
+        (file,) = (REPOSITORY / "src").rglob(path.removeprefix("src/"))
+        assert re.search(rf"^{name}\b.* = ", file.read_text(encoding="utf-8"), re.MULTILINE), f"{path} has no {name}"
 
 
 def test_the_architecture_page_has_every_folder_in_the_order_of_the_layers():
-    """Its table is the order that the test of imports holds; the picture carries the same order in words."""
+    """Its table is the order that the import test enforces; the picture has the same order in words."""
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", CARRYING_ON[1].read_text(encoding="utf-8"), re.MULTILINE)
     assert [re.findall(r"\w+", row) for row in rows] == architecture.layers()
     picture = (REPOSITORY / "docs" / "images" / "architecture.png").read_bytes()
@@ -187,7 +187,7 @@ def test_one_address_of_the_project():
     """Package, site and citation name the same repository."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     address = project["urls"]["Repository"]
-    assert all(own.startswith(address) for name, own in project["urls"].items() if name != "Documentation")
+    assert all(url.startswith(address) for name, url in project["urls"].items() if name != "Documentation")
     assert f"\nrepo_url: {address}\n" in (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8")
     assert f"\nrepository-code: {address}\n" in (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
 
@@ -206,10 +206,10 @@ def test_changelog_and_citation_carry_the_version():
         pytest.param((*SENSOR_TYPES, *part_names(), *SENSOR_FAULTS), "sensors", id="sensors"),
         pytest.param(ESTIMATORS, "estimators", id="estimators"),
         pytest.param(CONTROLLERS, "control", id="controllers"),
-        pytest.param((*CONTROLLERS, *LEARNT), "scenarios", id="controllers of scenarios"),
+        pytest.param((*CONTROLLERS, *TRAINED), "scenarios", id="controllers of scenarios"),
         pytest.param(FIRMWARE, "crazyflie-firmware", id="controllers of the firmware"),
         pytest.param(WINDS, "wind", id="winds"),
-        pytest.param(IN_FLIGHT, "scenarios", id="integrators"),
+        pytest.param(FLIGHT_INTEGRATORS, "scenarios", id="integrators"),
         pytest.param(SHIPPED, "learn", id="tasks"),
     ],
 )
@@ -220,7 +220,7 @@ def test_every_registered_component_is_described(names, page):
 
 
 def test_every_vehicle_is_described():
-    """docs/vehicles.md names each shipped vehicle, and README says how to list them."""
+    """docs/vehicles.md names each shipped vehicle, and README shows the command that lists them."""
     page = (REPOSITORY / "docs" / "vehicles.md").read_text(encoding="utf-8")
     assert [name for name in samara.vehicle_names() if f"`{name}`" not in page] == []
     assert "samara vehicles" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -255,24 +255,27 @@ def test_the_speeds_in_the_readme_are_the_measured_ones(page):
         json.loads((REPOSITORY / "bench" / "results" / f"{name}.json").read_text(encoding="utf-8"))
         for name in ("cpu", "gym_pybullet_drones", "h200")
     )
-    ours = {row["row"]: row.get("steps_per_s") for row in cpu["rows"]}
-    alone = (ours["single rollout float64 strict, bench"], cpu["peers"]["crazyflow_1"], cpu["peers"]["rotorpy_1"])
-    batch = (ours["batch 16384 float32 fast, bench"], ours["full aerodynamics, Dryden wind, batch 16384 float32 fast"])
+    results = {row["row"]: row.get("steps_per_s") for row in cpu["rows"]}
+    single = (results["single rollout float64 strict, bench"], cpu["peers"]["crazyflow_1"], cpu["peers"]["rotorpy_1"])
+    batch = (
+        results["batch 16384 float32 fast, bench"],
+        results["full aerodynamics, Dryden wind, batch 16384 float32 fast"],
+    )
     text = (REPOSITORY / page).read_text(encoding="utf-8")
     speeds = re.compile(r"(?<![\d ])[ *](\d[\d.]*(?: [kMG])?)\b")
     one, many, million = (speeds.findall(line) for line in text.splitlines() if line.startswith("| **"))
-    for number in (*alone, *gym["peers"].values()):
+    for number in (*single, *gym["peers"].values()):
         assert short(number) in one
     for number in (*batch, cpu["peers"]["crazyflow_16384"], cpu["peers"]["rotorpy_batched_16384"]):
         assert short(number) in many
     if page == "README.md":
-        assert f"Samara makes {short(ours['single step call, bench'])})" in text.replace("\n", " ")
+        assert f"Samara makes {short(results['single step call, bench'])})" in text.replace("\n", " ")
     fastest = max(row["steps_per_second"] for row in gpu["rows"] if row["name"] == "dynamics")
     assert f"{fastest / 1e9:.1f} G" in million
 
 
 def test_every_key_of_a_vehicle_file_is_described():
-    """docs/vehicles.md has a row with the unit for every field a file can set; units it also converts stand beside."""
+    """docs/vehicles.md has a row with the unit for every field of a file, with the units it also accepts."""
     page = (REPOSITORY / "docs" / "vehicles.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([^|]*?) \|", page, re.MULTILINE)
     records = (Lag, DcMotor, Ideal, Thevenin, Drag, Damping, SecondOrder, Gravity, Surface, Rotor)
@@ -286,13 +289,15 @@ def test_every_key_of_a_vehicle_file_is_described():
 
 
 def test_every_physics_file_is_described():
-    """docs/physics.md has a row for every file without a model on docs/models.md, and none for a file that is gone."""
-    page, models = ((REPOSITORY / "docs" / f"{own}.md").read_text(encoding="utf-8") for own in ("physics", "models"))
+    """docs/physics.md has a row for every file without a model on docs/models.md, and none for a removed file."""
+    page, models = (
+        (REPOSITORY / "docs" / f"{page_name}.md").read_text(encoding="utf-8") for page_name in ("physics", "models")
+    )
     folder = REPOSITORY / "src/samara/physics"
     files = [path.relative_to(folder).as_posix() for path in folder.rglob("*.py") if path.name != "__init__.py"]
     rows = set(re.findall(r"^\| `([\w/]+\.py)` \|", page, re.MULTILINE))
     assert len(rows) > 30 and rows - set(files) == set()
-    assert [own for own in files if own not in rows and f"physics/{own}" not in models] == []
+    assert [file for file in files if file not in rows and f"physics/{file}" not in models] == []
 
 
 def test_continuous_integration_runs_on_every_python_that_is_supported():
@@ -307,7 +312,7 @@ def test_continuous_integration_runs_on_every_python_that_is_supported():
 
 @pytest.mark.parametrize("name", ["constraints.txt", "bench/peers.txt", "bench/gym_pybullet_drones.txt"])
 def test_the_locks_are_plain_pins(name):
-    """name==version, one to a line, each once: no address, no path, no comment about where anything was found."""
+    """name==version, one per line, each once: no address, no path, no comment about its origin."""
     lines = (REPOSITORY / name).read_text(encoding="utf-8").splitlines()
     assert len(lines) > 3
     pin = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)==[A-Za-z0-9][A-Za-z0-9_.!-]*")

@@ -1,4 +1,4 @@
-"""docs/models.md prints what the code computes: every line of it, computed at random points, is its function there."""
+"""docs/models.md prints the code's equations: every line, evaluated at random points, equals its function."""
 
 import importlib
 import inspect
@@ -14,8 +14,8 @@ import sympy
 from figures import models
 from support.repository import REPOSITORY, TESTS
 from support.sampling import Draw, sample
-from tools.latex import Equation, equation, leaves, result_of
-from tools.latex_algebra import factors_of, terms_of
+from tools.latex import Equation, equation, leaves, symbolic_result
+from tools.latex_algebra import ordered_factors, ordered_terms
 
 import samara.physics
 from samara.core.algebra import Mat3, Quat, Vec3
@@ -27,56 +27,59 @@ from samara.physics.rotors import motor, rotor
 
 PAGE = REPOSITORY / "docs" / "models.md"
 POINTS = 25
-LONGEST = 25  # lines of a model, on average
-WIDEST = 280  # characters of LaTeX in a row; wider ones do not fit on a page
+MAX_MODEL_LINES = 25  # lines of a model, on average
+MAX_ROW_CHARACTERS = 280  # characters of LaTeX in a row; wider ones do not fit on a page
 
-LINES = {line.function.__name__: line for model in models.MODELS for line in models.lines_of(model)}
+LINES = {line.function.__name__: line for model in models.MODELS for line in models.model_lines(model)}
 
 
 @cache
-def written_of(name: str) -> Equation:
-    return models.equation_of(LINES[name])
+def written_equation(name: str) -> Equation:
+    return models.line_equation(LINES[name])
 
 
-def drawn(hint: Any, draw: Draw, name: str) -> Any:
-    """A value of an annotated type; of undeclared arguments, those of private functions, one between ½ and 1½."""
+def draw_value(hint: Any, draw: Draw, name: str) -> Any:
+    """A value of an annotated type; for undeclared arguments, as of private functions, one between ½ and 1½."""
     return two_of_each(draw.number(0.5, 1.5) if hint is Any else sample(hint, draw, name))
 
 
 def two_of_each(value: Any) -> Any:
-    """Two where a function takes any number: `sampling` draws four, the page prints two."""
+    """Two elements for a function of any count: `sampling` draws four, the page prints two."""
     if not isinstance(value, tuple) or isinstance(value, (Vec3, Quat, Mat3)):
         return value
-    parts = [two_of_each(own) for own in value]
+    parts = [two_of_each(element) for element in value]
     return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts[:2])
 
 
 def arguments(function: Any, draw: Draw) -> dict[str, Any]:
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return")
-    return {name: drawn(hint, draw, name) for name, hint in hints.items()}
+    return {name: draw_value(hint, draw, name) for name, hint in hints.items()}
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_what_is_printed_is_what_is_computed(name):
     """The printed expressions, evaluated, against the function at 25 random points of its declared range, to 1e-12 of the
-    largest number that its result is made of."""
-    function, written = LINES[name].function, written_of(name)
+    largest component of its result."""
+    function, written = LINES[name].function, written_equation(name)
     draw = Draw("random", np.random.default_rng(sum(name.encode())))
-    letters = [own.written.name if hasattr(own, "written") else own.name for own in leaves(result_of(function))]
+    letters = [
+        leaf.written.name if hasattr(leaf, "written") else leaf.name for leaf in leaves(symbolic_result(function))
+    ]
     for _ in range(POINTS):
-        given = arguments(function, draw)
-        results = dict(zip(letters, leaves(function(**given)), strict=True))
-        for left, printed in zip(written.left, written.evaluate(**given), strict=True):
+        inputs = arguments(function, draw)
+        results = dict(zip(letters, leaves(function(**inputs)), strict=True))
+        for left, printed in zip(written.left, written.evaluate(**inputs), strict=True):
             a, b = (
-                np.array(flatten(own) if isinstance(own, tuple) else [own], float) for own in (printed, results[left])
+                np.array(flatten(value) if isinstance(value, tuple) else [value], float)
+                for value in (printed, results[left])
             )
             assert np.isfinite(b).all()
             np.testing.assert_allclose(a + 0.0 * b, b, rtol=1e-12, atol=1e-12 * max(1.0, np.abs(b).max()))
 
 
 def test_a_function_that_is_wrong_is_written_wrong():
-    """The equation is the code's own, not the docstring's: a flipped sign is printed flipped."""
+    """The equation is the code's, not the docstring's: a flipped sign is printed flipped."""
 
     def wrong(omega_B: body.AngularVelocity, v_B: body.Velocity, a_B: body.Acceleration) -> Vec3:
         """u̇ = a − ω × u"""
@@ -87,7 +90,7 @@ def test_a_function_that_is_wrong_is_written_wrong():
 
 
 @pytest.mark.parametrize(
-    ("function", "known", "expected"),
+    ("function", "known_functions", "expected"),
     [
         (
             rotor.rotor_wrench,
@@ -124,29 +127,29 @@ def test_a_function_that_is_wrong_is_written_wrong():
         ),
         (body.attitude_rate, (), [(r"\dot{q}_{WB}", r"q_{WB} \otimes \left(0, \frac{\omega_{B}}{2}\right)")]),
     ],
-    ids=lambda own: getattr(own, "__name__", ""),
+    ids=lambda function: getattr(function, "__name__", ""),
 )
-def test_equations_are_written_as_people_write_them(function, known, expected):
-    assert equation(function, known=known).rows == expected
+def test_equations_are_written_as_people_write_them(function, known_functions, expected):
+    assert equation(function, known_functions=known_functions).rows == expected
 
 
 def test_a_guard_is_left_out_and_a_case_is_kept():
     """V/ΩR without the guard at Ω = 0; the case of a climb or descent as a case."""
     assert equation(rotor.inflow_factor).rows[0][1] == r"\frac{1}{1 + \frac{8 V_{\mathrm{ax}}^{2}}{\Omega^{2} R^{2}}}"
-    signed = equation(rotor.inflow_factor_signed, known=[rotor.inflow_factor]).rows[0][1]
+    signed = equation(rotor.inflow_factor_signed, known_functions=[rotor.inflow_factor]).rows[0][1]
     assert signed == r"\begin{cases} 2 - f_{\mu} & \text{if } V_{\mathrm{ax}} > 0 \\ f_{\mu} & \text{else} \end{cases}"
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_the_order_people_write_in_changes_no_value(name):
-    """Factors and terms, put in order for printing, multiply and add to what they were."""
-    written = written_of(name)
-    for whole in (*written.right, *(part for _, part in written.parts)):
-        for own in sympy.preorder_traversal(whole):
-            if own.is_Mul:
-                assert sympy.expand(sympy.Mul(*factors_of(own)) - own) == 0
-            if own.is_Add:
-                assert sympy.Add(*terms_of(own)) == own
+    """Factors and terms, reordered for printing, multiply and add to the same value."""
+    written = written_equation(name)
+    for expression in (*written.right, *(part for _, part in written.parts)):
+        for node in sympy.preorder_traversal(expression):
+            if node.is_Mul:
+                assert sympy.expand(sympy.Mul(*ordered_factors(node)) - node) == 0
+            if node.is_Add:
+                assert sympy.Add(*ordered_terms(node)) == node
 
 
 def test_two_arguments_do_not_share_a_letter():
@@ -173,7 +176,7 @@ COUNTED = re.compile(r"(?<=` )[+-]\d+|(?<=which has )\d+")
 
 def test_the_page_is_what_the_code_computes(monkeypatch):
     """All but the costs, which take longer to count."""
-    monkeypatch.setattr(models, "instructions", lambda craft: 0)
+    monkeypatch.setattr(models, "instructions", lambda vehicle: 0)
     assert COUNTED.sub("0", PAGE.read_text(encoding="utf-8")) == COUNTED.sub("0", models.page()), UPDATE
 
 
@@ -183,25 +186,29 @@ def test_the_costs_on_the_page_are_counted():
 
 
 def physics_files() -> dict[str, Any]:
-    """The phenomena, each in the folder of its subject, and what puts them together"""
-    found = pkgutil.walk_packages(samara.physics.__path__, "samara.physics.")
-    modules = {own.name.removeprefix("samara.physics."): importlib.import_module(own.name) for own in found}
+    """The modules of the phenomena, each in the folder of its subject, and those that combine them"""
+    packages = pkgutil.walk_packages(samara.physics.__path__, "samara.physics.")
+    modules = {
+        package.name.removeprefix("samara.physics."): importlib.import_module(package.name) for package in packages
+    }
     return {
-        name.replace(".", "/"): own for name, own in modules.items() if "." in name or name in ("effect", "multirotor")
+        name.replace(".", "/"): module
+        for name, module in modules.items()
+        if "." in name or name in ("effect", "multirotor")
     }
 
 
 def test_every_effect_has_a_model_and_a_cost():
-    """Effects are found in the files of the physics: a new one must be entered."""
-    entered = {id(own) for model in models.MODELS for own, _ in model.effects}
-    found = {
-        f"{name}.{constant}": own
+    """Effects are collected from the physics modules: a new one must be entered."""
+    entered = {id(effect) for model in models.MODELS for effect, _ in model.effects}
+    effects = {
+        f"{name}.{constant}": value
         for name, file in physics_files().items()
-        for constant, own in vars(file).items()
-        if isinstance(own, Effect)
+        for constant, value in vars(file).items()
+        if isinstance(value, Effect)
     }
-    assert len(found) > 15
-    assert [name for name, own in found.items() if id(own) not in entered] == []
+    assert len(effects) > 15
+    assert [name for name, value in effects.items() if id(value) not in entered] == []
 
 
 def test_every_file_of_the_physics_is_named():
@@ -210,13 +217,13 @@ def test_every_file_of_the_physics_is_named():
 
 
 def test_most_functions_of_the_physics_are_written_or_said():
-    """A function that is neither is one that inverts, repeats or only puts together what is; they are counted, not hidden."""
-    shown = models.known_functions() | {own for model in models.MODELS for own in model.said}
+    """The other functions invert, repeat or only combine documented ones; they are counted, not hidden."""
+    shown = models.known_functions() | {function for model in models.MODELS for function in model.described}
     public = [
-        own
+        member
         for file in physics_files().values()
-        for name, own in inspect.getmembers(file, inspect.isfunction)
-        if own.__module__ == file.__name__ and not name.startswith("_")
+        for name, member in inspect.getmembers(file, inspect.isfunction)
+        if member.__module__ == file.__name__ and not name.startswith("_")
     ]
     assert len(shown & set(public)) > 0.6 * len(public)
 
@@ -234,6 +241,6 @@ def test_every_test_the_page_names_exists():
 
 
 def test_no_row_is_wider_than_a_page_and_the_page_is_not_longer_than_a_reader():
-    widest = {name: max(len(right) for _, right in written_of(name).rows) for name in LINES}
-    assert {name: width for name, width in widest.items() if width > WIDEST} == {}
-    assert len(PAGE.read_text(encoding="utf-8").splitlines()) <= LONGEST * len(models.MODELS)
+    widest = {name: max(len(right) for _, right in written_equation(name).rows) for name in LINES}
+    assert {name: width for name, width in widest.items() if width > MAX_ROW_CHARACTERS} == {}
+    assert len(PAGE.read_text(encoding="utf-8").splitlines()) <= MAX_MODEL_LINES * len(models.MODELS)

@@ -10,7 +10,7 @@ import pytest
 
 FLIGHTS = ("hover", "wind", "sensors", "swarm", "race", "wind_tunnel", "stack", "figure8 lqr", "waypoints ilqr")
 
-# An LLVM that is told of an older processor has other registers and instructions; x86-64's first had 128 bits and no FMA.
+# An older LLVM target has other registers and instructions; the first x86-64 had 128 bits and no FMA.
 FLY = """
 import hashlib, json, sys
 import llvmlite.binding as llvm
@@ -26,7 +26,7 @@ found = {}
 for flight in flights:
     name, _, controller = flight.partition(" ")
     run = samara.fly(name, settings={"duration": 0.5}, controller=controller or None)
-    for track in run.tracks:
+    for track in run.drone_records:
         for stream, table in track.tables.items():
             numbers = table.times_us.tobytes() + table.rows.tobytes()
             found[f"{flight}: {track.name} {stream}"] = hashlib.sha256(numbers).hexdigest()
@@ -47,7 +47,7 @@ def flown(flights: tuple[str, ...], processor: str = "host", **environment: str)
 
 
 def vector_features() -> str:
-    """What NumPy would use of this processor beyond what every one of its kind has"""
+    """Return the features of this processor that NumPy would use beyond its baseline"""
     umath = np._core._multiarray_umath
     return " ".join(name for name in umath.__cpu_dispatch__ if umath.__cpu_features__[name])
 
@@ -55,9 +55,9 @@ def vector_features() -> str:
 @pytest.mark.long
 def test_flights_are_the_same_bits_on_another_processor():
     """Every stream of every drone: trims, gains, wind, noise, paths, estimates, plans."""
-    here = flown(FLIGHTS)
-    assert len(here) > 100
-    assert flown(FLIGHTS, OPENBLAS_CORETYPE="Nehalem", NPY_DISABLE_CPU_FEATURES=vector_features()) == here
-    strict = tuple(own for own in FLIGHTS if not own.endswith("ilqr"))  # its solver fuses multiply-adds where it can
-    expected = {name: bits for name, bits in here.items() if not name.startswith("waypoints ilqr")}
+    reference = flown(FLIGHTS)
+    assert len(reference) > 100
+    assert flown(FLIGHTS, OPENBLAS_CORETYPE="Nehalem", NPY_DISABLE_CPU_FEATURES=vector_features()) == reference
+    strict = tuple(flight for flight in FLIGHTS if not flight.endswith("ilqr"))  # its solver fuses multiply-adds
+    expected = {name: bits for name, bits in reference.items() if not name.startswith("waypoints ilqr")}
     assert flown(strict, "old", OPENBLAS_CORETYPE="Haswell") == expected

@@ -1,4 +1,4 @@
-"""Bounds that keep the package small enough to take in: parameters per function, one `Array`, depth of imports."""
+"""Bounds on complexity: parameters per function, one `Array`, depth of imports."""
 
 import ast
 from functools import cache
@@ -32,7 +32,7 @@ def parameter_count(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_a_function_takes_at_most_ten_parameters(trees):
-    """Exempt are commands, whose parameters Typer makes options, and the published signatures of the source documents."""
+    """Exempt are commands, whose parameters are Typer options, and the published signatures of the source documents."""
     violations = []
     for name, tree in trees.items():
         if name.startswith(("cli/", "documents/")):
@@ -61,7 +61,7 @@ def test_array_is_declared_once(trees):
 
 def imports_when_loaded(tree: ast.Module, modules: set[str]) -> set[str]:
     """Modules that an import of this one loads: neither those inside functions nor those for type checkers."""
-    found: set[str] = set()
+    names: set[str] = set()
     pending: list[ast.AST] = list(tree.body)
     while pending:
         node = pending.pop()
@@ -71,16 +71,16 @@ def imports_when_loaded(tree: ast.Module, modules: set[str]) -> set[str]:
             pending += node.orelse
             continue
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             full_names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= full_names & modules or {str(node.module)}
+            names |= full_names & modules or {str(node.module)}
         pending += ast.iter_child_nodes(node)
-    return found & modules - {"samara"}
+    return names & modules - {"samara"}
 
 
 def test_the_longest_chain_of_imports_is_bounded(trees):
-    """The chain counts modules of ours, each of which imports the next when it is loaded."""
+    """The chain counts modules of the package, each of which imports the next on loading."""
     graph_trees = {
         "samara." + name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): tree
         for name, tree in trees.items()

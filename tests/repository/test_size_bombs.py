@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fuzz.bombs import BOMBS
-from support.children import ended
+from support.children import run_child
 
 FUZZ = Path(__file__).resolve().parent.parent
 HEADROOM = 400 << 20  # bytes beyond those of the interpreter with all modules
@@ -48,13 +48,13 @@ def answers(tmp_path_factory):
     if sys.platform != "linux":
         pytest.skip("the address space of a process is limited as Linux does")
     folder = tmp_path_factory.mktemp("bombs")
-    run = ended([sys.executable, "-c", READ, str(FUZZ), str(folder), str(HEADROOM)], seconds=300.0)
+    run = run_child([sys.executable, "-c", READ, str(FUZZ), str(folder), str(HEADROOM)], seconds=300.0)
     return dict(json.loads(line) for line in run.stdout.splitlines()), run.stderr.decode()
 
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_size_bomb_is_one_sentence(answers, name):
-    said, complaints = answers
-    assert name in said, complaints[-2000:]
-    sentences = said[name].split("\n")  # of a vehicle one for each thing that is wrong
-    assert re.search(BOMBS[name].sentence, sentences[-1]) and max(map(len, sentences)) < 600, said[name][:500]
+    messages, complaints = answers
+    assert name in messages, complaints[-2000:]
+    sentences = messages[name].split("\n")  # a vehicle has one per error
+    assert re.search(BOMBS[name].sentence, sentences[-1]) and max(map(len, sentences)) < 600, messages[name][:500]

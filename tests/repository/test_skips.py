@@ -50,7 +50,7 @@ def test_a_run_in_two_processes_ends_with_the_reasons(tmp_path):
         "PYTHONPATH": os.pathsep.join(["tests", *sys.path]),
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
     }
-    environment = {name: own for name, own in environment.items() if not name.startswith("PYTEST_")}
+    environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
     expected = ["4 tests skipped:", "no data: 3", "no browser: 1"]
     lines = done.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""What a stranger gets: the wheel, in an empty environment, far from this tree."""
+"""The wheel, as a user gets it: in an empty environment, without this tree."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.repository import do_without
+from support.repository import skip_or_fail
 
 import samara
 
@@ -16,7 +16,7 @@ UNREACHABLE = re.compile(r"connection|name resolution|max retries|timed? ?out|te
 
 
 def run(*command: str | Path, cwd: Path, timeout: float = 600.0) -> subprocess.CompletedProcess:
-    """A command in a folder of its own, with nothing of this tree on Python's path."""
+    """Run a command in a folder, with nothing of this tree on Python's path."""
     environment = {
         key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     }
@@ -28,7 +28,7 @@ def run(*command: str | Path, cwd: Path, timeout: float = 600.0) -> subprocess.C
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory, repository) -> Path:
-    """The wheel of this tree, built with the tools already here."""
+    """The wheel of this tree, built with the installed tools."""
     folder = tmp_path_factory.mktemp("wheel")
     built = run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, repository, cwd=folder)
     assert built.returncode == 0, built.stdout + built.stderr
@@ -38,16 +38,16 @@ def wheel(tmp_path_factory, repository) -> Path:
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory, repository, wheel) -> Path:
-    """A folder with an environment that holds the wheel and what it declares to need, nothing else."""
+    """A folder with an environment that holds only the wheel and its declared dependencies."""
     folder = tmp_path_factory.mktemp("elsewhere")
     assert repository not in folder.resolve().parents
-    made = run(sys.executable, "-m", "venv", "venv", cwd=folder)
-    assert made.returncode == 0, made.stderr
+    created = run(sys.executable, "-m", "venv", "venv", cwd=folder)
+    assert created.returncode == 0, created.stderr
     python = folder / "venv" / "bin" / "python"
     constraints = ("--constraint", repository / "constraints.txt")
     installed = run(python, "-m", "pip", "install", "--quiet", "--no-compile", *constraints, wheel, cwd=folder)
     if installed.returncode and UNREACHABLE.search(installed.stderr):
-        do_without("no package index can be reached")
+        skip_or_fail("no package index can be reached")
     assert installed.returncode == 0, installed.stderr
     return folder
 
@@ -55,12 +55,12 @@ def elsewhere(tmp_path_factory, repository, wheel) -> Path:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel, repository):
     """Every file of src/samara, its vehicles and its type marker; no tests, no docs."""
     with zipfile.ZipFile(wheel) as archive:
-        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
     source = repository / "src"
     expected = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
-    assert held == {name for name in expected if "__pycache__" not in name and not name.endswith(".pyc")}
-    assert "samara/py.typed" in held
-    assert "samara/vehicles/crazyflie.toml" in held
+    assert names == {name for name in expected if "__pycache__" not in name and not name.endswith(".pyc")}
+    assert "samara/py.typed" in names
+    assert "samara/vehicles/crazyflie.toml" in names
     assert wheel.name.startswith(f"samara-{samara.__version__}-")
 
 

@@ -1,4 +1,4 @@
-"""Samara flies without SciPy, and what took its place does what SciPy does."""
+"""Samara flies without SciPy, and its replacements equal SciPy's functions."""
 
 import subprocess
 import sys
@@ -11,8 +11,8 @@ from scipy.spatial import ConvexHull, cKDTree
 
 from samara.propeller.blade import monotone_cubic
 from samara.scenario.meshes import convex_hull
-from samara.sim.collide.clearance import pairs_within
-from samara.view.film.render import bell_mean
+from samara.sim.collide.clearance import close_pairs
+from samara.view.film.render import gaussian_mean
 
 RANDOM = np.random.default_rng(3)
 
@@ -32,16 +32,16 @@ def test_the_monotone_cubic_is_pchip(y):
 def test_pairs_within_are_those_of_the_tree(n, spread):
     """The same pairs in the same order, along a line, in a plane, in a heap."""
     p_W = RANDOM.uniform(-1.0, 1.0, (3, n)) * np.array(spread)[:, None]
-    found = cKDTree(p_W.T).query_pairs(1.0, output_type="ndarray").reshape(-1, 2)
-    assert np.array_equal(pairs_within(p_W, 1.0), found[np.lexsort(found.T[::-1])])
+    pairs = cKDTree(p_W.T).query_pairs(1.0, output_type="ndarray").reshape(-1, 2)
+    assert np.array_equal(close_pairs(p_W, 1.0), pairs[np.lexsort(pairs.T[::-1])])
 
 
 def test_the_hull_is_the_convex_hull():
-    """The same corners, counter-clockwise: the shoelace area is the hull's, and points on an edge are no corners."""
+    """The same corners, counter-clockwise: the shoelace area is the hull's, and points on an edge are not corners."""
     points = np.concatenate([RANDOM.normal(size=(60, 2)), [(-5.0, -5.0), (5.0, -5.0), (0.0, -5.0), (5.0, 5.0)]])
     corners = convex_hull(points)
     exact = ConvexHull(points)
-    assert {tuple(own) for own in corners} == {tuple(own) for own in points[exact.vertices]}
+    assert {tuple(point) for point in corners} == {tuple(point) for point in points[exact.vertices]}
     x, y = corners.T
     assert 0.5 * (x * np.roll(y, -1) - y * np.roll(x, -1)).sum() == pytest.approx(exact.volume, rel=1e-12)
 
@@ -50,18 +50,18 @@ def test_the_hull_is_the_convex_hull():
 def test_the_bell_mean_is_a_gaussian_filter(deviation):
     values = RANDOM.normal(size=(50, 2)).cumsum(axis=0)
     expected = gaussian_filter1d(values, deviation, axis=0, mode="nearest")
-    assert bell_mean(values, deviation) == pytest.approx(expected, abs=1e-12)
-    assert bell_mean(values[:, 0], deviation) == pytest.approx(expected[:, 0], abs=1e-12)
+    assert gaussian_mean(values, deviation) == pytest.approx(expected, abs=1e-12)
+    assert gaussian_mean(values[:, 0], deviation) == pytest.approx(expected[:, 0], abs=1e-12)
 
 
 def test_everything_imports_without_scipy():
-    """Links, plots, controllers, the engine: the modules of a flight and of what is drawn of it."""
+    """Links, plots, controllers, the engine: the modules of a flight and of its plots."""
     modules = (
         "cli, sim.fly, sim.collide.collisions, control.lqr, control.mpc, documents.rigid_body, propeller.blade, "
         "view.film.render, view.report.report"
     )
     program = (
-        f"import sys; sys.modules['scipy'] = None; import {', '.join(f'samara.{own}' for own in modules.split(', '))}"
+        f"import sys; sys.modules['scipy'] = None; import {', '.join(f'samara.{name}' for name in modules.split(', '))}"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-1000:]
@@ -69,7 +69,7 @@ def test_everything_imports_without_scipy():
 
 @pytest.mark.long
 def test_the_default_mission_and_its_report_without_scipy(tmp_path):
-    """`samara fly` as `make fly` runs it, shorter, with every import of SciPy refused; and what stands in the way is drawn."""
+    """`samara fly` as in `make fly`, shorter, with every import of SciPy refused; obstacles are drawn."""
     program = (
         "import sys\nsys.modules['scipy'] = None\nfrom samara.cli import main\n"
         "sys.argv = ['samara', 'fly', sys.argv[1], '--set', 'duration=1', '--out', sys.argv[2]]\nmain()\n"

@@ -1,4 +1,4 @@
-"""Values of a wrong type or size at the doors of the library: one sentence with the name, and nothing infinite inside."""
+"""Arguments of a wrong type or size: one sentence with the name, and nothing infinite inside."""
 
 import math
 

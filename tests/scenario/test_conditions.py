@@ -11,17 +11,17 @@ from samara.compiler.jax.scan import compile_scan_jax
 from samara.compiler.scan import Templates
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, quat_exp
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest, empty_command, environment_of
+from samara.physics.multirotor import complete_environment, state_at_rest, zero_command
 from samara.physics.types import Reference
 from samara.plan import trajectory
-from samara.scenario.batteries import BatteryFailsafe, batteries_of, battery_status, failsafe_events
+from samara.scenario.batteries import BatteryFailsafe, battery_status, evaluate_batteries, failsafe_events
 from samara.scenario.events import (
     COMPARISONS,
     QUANTITIES,
     Comparison,
-    Watched,
-    holds,
-    read_sentence,
+    ConditionInputs,
+    is_satisfied,
+    parse_condition,
     when,
     when_charge_below,
 )
@@ -42,7 +42,7 @@ def random_drone(seed):
     index = IRIS.index("battery")
     effects[index] = tuple(battery._replace(charge=float(rng.uniform(0.2, 0.9))) for battery in effects[index])
     state = state._replace(p_W=p_W, v_W=v_W, q_WB=quat_exp(Vec3(*axis.tolist())), effects=tuple(effects))
-    return state, Reference(aim_W), command, environment_of(IRIS)
+    return state, Reference(aim_W), command, complete_environment(IRIS)
 
 
 def expected_quantities(seed, landed, crashed):
@@ -73,19 +73,23 @@ def test_every_quantity_has_its_defined_value_on_floats_and_compiled():
 
     def body(carry, inputs):
         time, state, reference, landed, crashed, command, environment = inputs
-        drone = Watched(state, reference, landed, crashed, batteries_of(state, command, IRIS, environment))
+        drone = ConditionInputs(
+            state, reference, landed, crashed, evaluate_batteries(state, command, IRIS, environment)
+        )
         return tuple(quantity(time, drone) for quantity in QUANTITIES.values())
 
-    templates = (0.0, at_rest(IRIS), Reference(ZERO), 0.0, 0.0, empty_command(IRIS), environment_of(IRIS))
+    templates = (0.0, state_at_rest(IRIS), Reference(ZERO), 0.0, 0.0, zero_command(IRIS), complete_environment(IRIS))
     machine = CompiledStep(body, (0.0,) * len(QUANTITIES), templates).machine(3)
     for column in range(3):
         state, reference, command, environment = random_drone(column)
         inputs = (2.5, state, reference, float(column == 1), float(column == 2), command, environment)
-        machine.held[:, column] = flatten(inputs)
+        machine.held_inputs[:, column] = flatten(inputs)
     machine.run()
     for column in range(3):
         state, reference, command, environment = random_drone(column)
-        drone = Watched(state, reference, column == 1, column == 2, battery_status(state, command, IRIS, environment))
+        drone = ConditionInputs(
+            state, reference, column == 1, column == 2, battery_status(state, command, IRIS, environment)
+        )
         expected = expected_quantities(column, float(column == 1), float(column == 2))
         assert set(expected) == set(QUANTITIES)
         for row, (name, quantity) in enumerate(QUANTITIES.items()):
@@ -95,40 +99,44 @@ def test_every_quantity_has_its_defined_value_on_floats_and_compiled():
 
 def test_a_condition_compares_as_its_signs_do():
     """At, below and above the limit, also compiled; several comparisons are combined by `and`."""
-    drone = Watched(at_rest(IRIS), Reference(ZERO), True, False)
+    drone = ConditionInputs(state_at_rest(IRIS), Reference(ZERO), True, False)
     truth_tables = {"<": (1, 0, 0), "<=": (1, 1, 0), ">": (0, 0, 1), ">=": (0, 1, 1), "==": (0, 1, 0)}
     assert set(truth_tables) == set(COMPARISONS)
-    sentences = {sign: read_sentence(f"time {sign} 2 and landed == 1") for sign in truth_tables}
+    sentences = {sign: parse_condition(f"time {sign} 2 and landed == 1") for sign in truth_tables}
     machine = CompiledStep(
         lambda carry, inputs: tuple(
-            holds(sentence, inputs[0], drone._replace(landed=inputs[1])) for sentence in sentences.values()
+            is_satisfied(sentence, inputs[0], drone._replace(landed=inputs[1])) for sentence in sentences.values()
         ),
         (0.0,) * len(truth_tables),
         (0.0, 0.0),
     ).machine(3)
-    machine.held[:] = [[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]
+    machine.held_inputs[:] = [[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]
     machine.run()
     for row, (sign, truth) in enumerate(truth_tables.items()):
-        assert [holds(sentences[sign], time, drone) for time in (1.0, 2.0, 3.0)] == [bool(x) for x in truth]
+        assert [is_satisfied(sentences[sign], time, drone) for time in (1.0, 2.0, 3.0)] == [bool(x) for x in truth]
         assert machine.carry[row].tolist() == list(truth)
-    machine.held[1] = 0.0
+    machine.held_inputs[1] = 0.0
     machine.run()
     assert not machine.carry.any()
 
 
 def test_without_a_battery_the_charge_is_full_and_no_voltage_is_low():
-    drone = Watched(at_rest(IRIS), Reference(ZERO), False, False)
-    assert not holds(read_sentence("charge < 1"), 0.0, drone) and not holds(read_sentence("voltage < 1e9"), 0.0, drone)
+    drone = ConditionInputs(state_at_rest(IRIS), Reference(ZERO), False, False)
+    assert not is_satisfied(parse_condition("charge < 1"), 0.0, drone) and not is_satisfied(
+        parse_condition("voltage < 1e9"), 0.0, drone
+    )
     two = drone._replace(batteries=(BatteryStatus(0.7, 11.0, 1.0, True), BatteryStatus(0.4, 11.0, 1.0, True)))
-    assert holds(read_sentence("charge < 0.5"), 0.0, two) and not holds(read_sentence("charge < 0.4"), 0.0, two)
+    assert is_satisfied(parse_condition("charge < 0.5"), 0.0, two) and not is_satisfied(
+        parse_condition("charge < 0.4"), 0.0, two
+    )
 
 
 def test_a_condition_keeps_its_sentence_and_a_function_has_none():
     written = when("height > 5 and speed < 0.5", "scout")
-    assert written.sentence == (Comparison("height", ">", 5.0), Comparison("speed", "<", 0.5))
+    assert written.comparisons == (Comparison("height", ">", 5.0), Comparison("speed", "<", 0.5))
     assert written.drone == "scout"
-    assert when_charge_below(0.3).sentence == (Comparison("charge", "<", 0.3),)
-    assert when(lambda bus: True).sentence == ()
+    assert when_charge_below(0.3).comparisons == (Comparison("charge", "<", 0.3),)
+    assert when(lambda bus: True).comparisons == ()
     with pytest.raises(ValueError, match="'height > 5 and' cannot be parsed; expected one of time, x"):
         when("height > 5 and")
 
@@ -137,11 +145,11 @@ def test_the_failsafe_is_written_as_conditions():
     """Return below 30 %, land below 20 %, and disarm after landing."""
     drone = Drone("d", IRIS, trajectory.hover(ZERO), battery_failsafe=BatteryFailsafe(0.3, 0.2))
     return_trigger, land_trigger, disarm_trigger = (event.trigger for event in failsafe_events(drone))
-    assert (return_trigger.sentence, land_trigger.sentence) == (
+    assert (return_trigger.comparisons, land_trigger.comparisons) == (
         (Comparison("charge", "<", 0.3),),
         (Comparison("charge", "<", 0.2),),
     )
-    assert disarm_trigger.sentence == (*land_trigger.sentence, Comparison("landed", "==", 1.0))
+    assert disarm_trigger.comparisons == (*land_trigger.comparisons, Comparison("landed", "==", 1.0))
     assert return_trigger.drone == land_trigger.drone == disarm_trigger.drone == "d"
 
 
@@ -188,7 +196,7 @@ def test_landed_and_crashed_by_their_criteria():
     template = cases[0][0]
     np.testing.assert_array_equal(np.stack(evaluate(*unflatten(template, iter(rows)))), expected_rows)
     machine = CompiledStep(lambda carry, values: evaluate(*values), (0.0,) * 3, template).machine(len(cases))
-    machine.held[:] = rows
+    machine.held_inputs[:] = rows
     machine.run()
     np.testing.assert_array_equal(machine.carry, expected_rows)
     scan = compile_scan_jax(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.shipped import shipped
+from support.vehicle_parameters import shipped_vehicle_parameters
 
 import samara
 from samara.core.algebra import Quat, Vec3
@@ -60,6 +60,8 @@ def test_it_stands_on_the_ground_until_the_rotors_carry_it(flight):
     assert flight.rotor_speed[0].max() == 0.0
 
 
-@pytest.mark.parametrize("name", shipped(name for name in samara.vehicle_names() if name != "hakoniwa"))
+@pytest.mark.parametrize(
+    "name", shipped_vehicle_parameters(name for name in samara.vehicle_names() if name != "hakoniwa")
+)
 def test_every_shipped_vehicle_flies_it(name):
     assert final_error(fly_mission(name)) < 0.02

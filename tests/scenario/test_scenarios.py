@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.core.integrate import IN_FLIGHT
+from samara.core.integrate import FLIGHT_INTEGRATORS
 from samara.record.run import check_expectations
 from samara.scenario.file import ScenarioError, load_scenario, parse_scenario, scenario_names
 from samara.scenario.file.mission import ACTIONS, TASKS
@@ -25,7 +25,7 @@ def test_every_shipped_scenario_satisfies_its_expectations(name):
     outcomes = check_expectations(run, scenario.expect)
     assert len(outcomes) >= 2
     assert [outcome.text for outcome in outcomes if not outcome.satisfied] == []
-    for track in run.tracks:
+    for track in run.drone_records:
         rows = track.tables["command"].rows
         assert np.abs(np.diff(rows, axis=0)).mean() < 0.01, (
             f"{track.name} chatters: its motors would be hot, not flying"
@@ -53,7 +53,7 @@ def test_tasks_follow_each_other_without_a_jump():
         scenario = load_scenario(name)
         task = scenario.drones[0].task
         time = np.arange(0.0, scenario.duration, 1e-3)
-        reference = task.at(time)
+        reference = task.evaluate(time)
         for field, max_step in (("p_W", 0.012), ("v_W", 0.05)):
             rows = np.stack(np.broadcast_arrays(*getattr(reference, field), time)[:-1])
             assert np.abs(np.diff(rows, axis=1)).max() < max_step, (name, field)
@@ -65,18 +65,18 @@ def test_copies_stand_apart_and_fly_their_own_figures():
     assert len(swarm.drones) == 20
     assert swarm.drones[7].start_W == (4.0, 2.0, 0.0)
     for time in (0.0, 3.0, 9.0):
-        first, other = (np.array(swarm.drones[k].task.at(time).p_W, dtype=float) for k in (0, 7))
+        first, other = (np.array(swarm.drones[k].task.evaluate(time).p_W, dtype=float) for k in (0, 7))
         assert other - first == pytest.approx([4.0, 2.0, 0.0], abs=1e-9)
 
 
 def test_the_smallest_file_hovers_where_it_stands():
     scenario = parse_scenario(SMALLEST, "mine.toml")
     assert (scenario.name, scenario.seed, len(scenario.drones)) == ("mine", 0, 1)
-    assert scenario.drones[0].task.at(0.5).p_W == (0.0, 0.0, 0.0)
+    assert scenario.drones[0].task.evaluate(0.5).p_W == (0.0, 0.0, 0.0)
 
 
 def test_angles_in_degrees_and_wind_by_where_it_comes_from():
-    text = SMALLEST + 'yaw_deg = 90\n[wind]\nkind = "constant"\nspeed = 5\nfrom_deg = 270\n'
+    text = SMALLEST + 'yaw_deg = 90\n[wind]\nmodel = "constant"\nspeed = 5\nfrom_deg = 270\n'
     scenario = parse_scenario(text, "mine.toml")
     assert scenario.drones[0].yaw == pytest.approx(math.pi / 2)
     assert scenario.wind.wind_W == pytest.approx((5.0, 0.0, 0.0), abs=1e-12), "from the west it blows east"
@@ -109,7 +109,7 @@ def test_settings_change_the_file():
         ("seed = -4", "mine.toml: seed = -4: expected a whole number from 0 to 9223372036854775807"),
         ("seed = 1.5", "mine.toml: seed = 1.5: expected a whole number"),
         ("schema = 2", "mine.toml: schema = 2: expected 1"),
-        ('integrator = "rk23"', f"mine.toml: integrator = 'rk23': expected one of {', '.join(IN_FLIGHT)}"),
+        ('integrator = "rk23"', f"mine.toml: integrator = 'rk23': expected one of {', '.join(FLIGHT_INTEGRATORS)}"),
         ("strict = 1", "mine.toml: strict = 1: expected true or false"),
         (
             "[rates]\nwind = 300",
@@ -120,10 +120,10 @@ def test_settings_change_the_file():
             "[environment]\nground_normal = [0, 0, -1]",
             "mine.toml: environment.ground_normal = [0.0, 0.0, -1.0]: expected a v",
         ),
-        ('[wind]\nkind = "hurricane"', "mine.toml: wind[0].kind = 'hurricane': expected one of none, constant, "),
-        ('[wind]\nkind = "constant"', "mine.toml: wind[0].wind_W is missing"),
+        ('[wind]\nmodel = "hurricane"', "mine.toml: wind[0].model = 'hurricane': expected one of none, constant, "),
+        ('[wind]\nmodel = "constant"', "mine.toml: wind[0].wind_W is missing"),
         (
-            '[wind]\nkind = "gust"\namplitude_W = [1, 0]',
+            '[wind]\nmodel = "gust"\namplitude_W = [1, 0]',
             "mine.toml: wind[0].amplitude_W = [1, 0]: expected three finite numb",
         ),
         ('[[events]]\ndo = "arm"', "mine.toml: events[0] has no time; expected one of at, at_step, when"),
@@ -202,30 +202,30 @@ def test_a_slip_in_the_file_is_one_sentence(change, sentence):
         ),
         (
             'vehicle = "iris_documented"\nestimator = "oracle"',
-            "mine.toml: drones[0].estimator.kind = 'oracle': expected one of truth, noisy",
+            "mine.toml: drones[0].estimator.type = 'oracle': expected one of truth, noisy",
         ),
         (
-            'vehicle = "iris_documented"\nestimator = { kind = "delayed", delay = 0.005 }',
+            'vehicle = "iris_documented"\nestimator = { type = "delayed", delay = 0.005 }',
             "mine.toml: drones[0].estimator: delay is 0.005 s; expected a multiple of the estimator's period of 0.004 s",
         ),
         (
-            'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "circle"\ncentre = [0, 0, 1]\nradius = -2\nspeed = 1',
+            'vehicle = "iris_documented"\n[[drones.tasks]]\ntype = "circle"\ncentre = [0, 0, 1]\nradius = -2\nspeed = 1',
             "mine.toml: drones[0].tasks[0]: circle: radius is -2; expected a positive number",
         ),
         (
-            'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "circle"\ncentre = [0, 0, 1]\nradius = 2',
+            'vehicle = "iris_documented"\n[[drones.tasks]]\ntype = "circle"\ncentre = [0, 0, 1]\nradius = 2',
             "mine.toml: drones[0].tasks[0].speed is missing",
         ),
         (
-            'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "take_off"\nheight = 2\nhaste = 1',
-            "mine.toml: drones[0].tasks[0].haste = 1: expected only the keys kind, height, speed, acceleration, yaw here",
+            'vehicle = "iris_documented"\n[[drones.tasks]]\ntype = "take_off"\nheight = 2\nhaste = 1',
+            "mine.toml: drones[0].tasks[0].haste = 1: expected only the keys type, height, speed, acceleration, yaw here",
         ),
         (
-            'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "waypoints"\npoints = [[1, 2]]',
+            'vehicle = "iris_documented"\n[[drones.tasks]]\ntype = "waypoints"\npoints = [[1, 2]]',
             "mine.toml: drones[0].tasks[0].points[0] = [1, 2]: expected three finite numbers",
         ),
         (
-            'vehicle = "iris_documented"\n[[drones.tasks]]\nkind = "hover"\n[[drones.tasks]]\nkind = "land"',
+            'vehicle = "iris_documented"\n[[drones.tasks]]\ntype = "hover"\n[[drones.tasks]]\ntype = "land"',
             "mine.toml: drones[0].tasks[0] never ends; expected a duration, or it to be the last",
         ),
     ],
@@ -249,12 +249,12 @@ def test_settings_without_a_matching_entry_are_an_error():
 
 
 def test_an_event_may_give_a_whole_task():
-    text = SMALLEST + 'sensors = ["imu"]\n[[events]]\nat = 0.5\ndo = "follow"\ntask = { kind = "circle", '
+    text = SMALLEST + 'sensors = ["imu"]\n[[events]]\nat = 0.5\ndo = "follow"\ntask = { type = "circle", '
     text += "centre = [2, 0, 1], radius = 1, speed = 0.5 }\n"
     scenario = parse_scenario(text, "mine.toml")
     assert scenario.events[0].name == "follow circle"
     assert [sensor.name for sensor in scenario.drones[0].sensors] == ["imu"]
-    with pytest.raises(ScenarioError, match=r"events\[0\].task.kind = 'take_off': expected one of hover, waypoints"):
+    with pytest.raises(ScenarioError, match=r"events\[0\].task.type = 'take_off': expected one of hover, waypoints"):
         parse_scenario(text.replace('"circle"', '"take_off"'), "mine.toml")
 
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samara.scenario.timeline import (
-    STAGES,
+    CLOCK_ORDER,
     Rates,
-    axis,
+    clock_ticks,
     microseconds,
     period,
     plant_steps,
@@ -19,7 +19,7 @@ from samara.scenario.timeline import (
 
 
 def test_ten_minutes_at_100_hz_are_60001_ticks():
-    ticks = axis(period(100.0), microseconds(600.0))
+    ticks = clock_ticks(period(100.0), microseconds(600.0))
     assert len(ticks) == 60001
     assert set(np.diff(ticks)) == {10_000}
     assert (ticks[0], ticks[-1]) == (0, 600_000_000)
@@ -81,7 +81,7 @@ def test_instants_are_the_union_of_the_clocks_and_the_events(milliseconds, lengt
             continue
         k = 0
         while Fraction(k) * us <= end:
-            due[k * us] = due.get(k * us, 0) | 1 << STAGES.index(name)
+            due[k * us] = due.get(k * us, 0) | 1 << CLOCK_ORDER.index(name)
             k += 1
     assert [(instant.time_us, instant.due) for instant in instants] == sorted(due.items())
 

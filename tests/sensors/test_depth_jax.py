@@ -1,4 +1,4 @@
-"""Depth pictures of many drones in JAX: those of plain Python, and slopes that are those of finite differences."""
+"""Depth images of many drones in JAX: equal to plain Python's, with gradients equal to finite differences."""
 
 import math
 
@@ -10,17 +10,17 @@ from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.types import State
 from samara.sensors import part
-from samara.sensors.ray_sensors import Beam, Eye, ray_sent
+from samara.sensors.ray_sensors import Beam, RaySensor, beam_ray
 from samara.sensors.sensor import Mounting
 from samara.world.obstacles import HeightMap
-from samara.world.rays import first_hit
+from samara.world.rays import first_hit_distance
 
 jax = pytest.importorskip("jax")
 
 from samara.compiler.jax.arrays import Launch, precision  # noqa: E402
 from samara.sensors.depth_jax import depth_images  # noqa: E402
 
-CAMERA = part("d435", width=9, height=7, farthest=20.0, k1=-0.05).numbers
+CAMERA = part("d435", width=9, height=7, max_range=20.0, k1=-0.05).parameters
 MOUNTING = Mounting(Vec3(0.1, 0.0, -0.02), quat_from_euler(0.0, 0.2, 0.1))
 GROUND = Ground(Vec3(0.0, 0.0, -1.0))
 SOLIDS = (
@@ -35,26 +35,26 @@ def poses(n):
     rng = np.random.default_rng(5)
     q = normalize(Quat(np.ones(n), *(0.3 * rng.normal(size=(3, n)))))
     p = rng.uniform(-1.0, 1.0, (3, n))
-    p[:, 0] = SOLIDS[0].center_W  # one is inside a ball
+    p[:, 0] = SOLIDS[0].centre_W  # one is inside a ball
     return State(Vec3(*p), Vec3(0.0, 0.0, 0.0), q, Vec3(0.0, 0.0, 0.0))
 
 
 def reference(states, solids, ground=GROUND):
     """Ray by ray in Python's floats"""
-    beams, found = Eye(CAMERA).beams, []
+    beams, depths = RaySensor(CAMERA).beams, []
     pick = lambda tree, k: jax.tree.map(lambda x: float(x[k]) if np.ndim(x) else float(x), tree)  # noqa: E731
     for k in range(len(states.p_W.x)):
-        own, around = pick(states, k), [ground, *pick(list(solids), k)]
+        state, surfaces = pick(states, k), [ground, *pick(list(solids), k)]
         for x, y, z in zip(*(leaf.tolist() for leaf in beams.direction_S), strict=True):
-            ray = ray_sent(own, MOUNTING, Beam(Vec3(x, y, z)))
-            found.append(min(first_hit(ray, around) * x, CAMERA.farthest))
-    return np.array(found).reshape(-1, *CAMERA.shape)
+            ray = beam_ray(state, MOUNTING, Beam(Vec3(x, y, z)))
+            depths.append(min(first_hit_distance(ray, surfaces) * x, CAMERA.max_range))
+    return np.array(depths).reshape(-1, *CAMERA.shape)
 
 
 @pytest.mark.parametrize("kernel", ["xla", "pallas"])
 @pytest.mark.parametrize("worlds", ["one", "each its own"])
 def test_pictures_of_many_drones_are_those_of_plain_python(kernel, worlds):
-    """In double precision to rounding; a kernel that is run in JAX, operation by operation, is the same."""
+    """In double precision to rounding; a kernel that JAX interprets, operation by operation, gives the same."""
     states, solids = poses(3), list(SOLIDS)
     if worlds != "one":
         solids[0] = Sphere(Vec3(np.array([4.0, 3.0, 5.0]), np.array([1.0, 0.0, -1.0]), 0.5), np.array([0.7, 0.3, 1.0]))
@@ -65,7 +65,7 @@ def test_pictures_of_many_drones_are_those_of_plain_python(kernel, worlds):
 
 
 def test_what_is_not_in_a_tile_is_passed_over_and_nothing_else():
-    """Among more solids than a word has bits, in tiles of 4 × 4 pixels and as one: the pictures of plain Python."""
+    """With more solids than a word has bits, in tiles of 4 × 4 pixels and as one tile: the images of plain Python."""
     rng = np.random.default_rng(3)
     place = lambda: Vec3(*rng.uniform(-8.0, 8.0, 3).tolist())  # noqa: E731
     solids = [Sphere(place(), float(rng.uniform(0.1, 0.8))) for _ in range(40)]
@@ -101,27 +101,29 @@ def test_in_single_precision_and_as_half_floats():
 
 @pytest.mark.parametrize("kernel", ["xla", "pallas"])
 def test_slopes_are_those_of_finite_differences(kernel):
-    """∂ Σ z / ∂ p and ∂ q, of pixels that see the inside of a surface: no edge is within the step."""
+    """∂ Σ z / ∂ p and ∂ q, for pixels on the interior of a surface: no edge is within the step."""
     states = poses(3)
 
-    def total(p, q, seen):
-        own = State(Vec3(*p), states.v_W, Quat(*q), states.omega_B)
-        images = depth_images(own, SOLIDS, CAMERA, mounting=MOUNTING, ground=GROUND, dtype="float64", kernel=kernel)
-        return (images * seen).sum()
+    def total(p, q, mask):
+        moved_states = State(Vec3(*p), states.v_W, Quat(*q), states.omega_B)
+        images = depth_images(
+            moved_states, SOLIDS, CAMERA, mounting=MOUNTING, ground=GROUND, dtype="float64", kernel=kernel
+        )
+        return (images * mask).sum()
 
     with precision("float64"):
         p, q = np.array(states.p_W), np.array(states.q_WB)
         near = [
             reference(State(Vec3(*(p + e)), states.v_W, states.q_WB, states.omega_B), SOLIDS) for e in (-1e-3, 1e-3)
         ]
-        seen = np.where(np.abs(near[1] - near[0]) < 0.05, 1.0, 0.0)  # not where something else comes into view
-        slopes = [np.asarray(own) for own in jax.grad(total, argnums=(0, 1))(p, q, seen)]
-        assert all(np.isfinite(own).all() for own in slopes)
+        mask = np.where(np.abs(near[1] - near[0]) < 0.05, 1.0, 0.0)  # not where another surface comes into view
+        slopes = [np.asarray(slope) for slope in jax.grad(total, argnums=(0, 1))(p, q, mask)]
+        assert all(np.isfinite(slope).all() for slope in slopes)
         for which, values in enumerate((p, q)):
             for axis, drone in ((0, 1), (2, 2), (1, 1)):
                 step = np.zeros_like(values)
                 step[axis, drone] = 1e-6
-                ends = [total(*((values + s, q) if which == 0 else (p, values + s)), seen) for s in (step, -step)]
+                ends = [total(*((values + s, q) if which == 0 else (p, values + s)), mask) for s in (step, -step)]
                 assert slopes[which][axis, drone] == pytest.approx(float(ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-4)
 
 

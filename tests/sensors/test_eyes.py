@@ -1,4 +1,4 @@
-"""Depth cameras and lidars: pictures that can be said in words, and the same ones from every road."""
+"""Depth cameras and lidars: images with known geometry, computed identically by every backend."""
 
 import math
 from dataclasses import replace
@@ -15,19 +15,19 @@ from samara.physics.types import CALM, State
 from samara.scenario.file import parse_scenario
 from samara.scenario.scenario import ScenarioError
 from samara.sensors import PartError, part
-from samara.sensors.depth_camera import Lens, depth_camera, distorted, pinhole, pixel_of, pixel_ray
+from samara.sensors.depth_camera import Lens, depth_camera, distort, pinhole, pixel_ray, project_direction
 from samara.sensors.lidar import lidar
-from samara.sensors.ray_sensors import Eye, drone_box
-from samara.sensors.sensor import Mounting, Scene
+from samara.sensors.ray_sensors import RaySensor, drone_box
+from samara.sensors.sensor import Mounting, RayScene
 from samara.sim.log import MetricsLog
-from samara.sim.ray_sensors import Picture
+from samara.sim.ray_sensors import ImageRenderer
 from samara.sim.simulation import Simulation
-from samara.vehicles.shape import corners_of
+from samara.vehicles.shape import bounding_box
 from samara.world.obstacles import HeightMap
 
 IRIS = samara.vehicle("iris")
 BELOW = Ground(Vec3(0.0, 0.0, -1e6))
-EXACT = {"noise": 0.0, "noise_growth": 0.0, "lost": 0.0}
+EXACT = {"noise": 0.0, "noise_growth": 0.0, "dropout_rate": 0.0}
 WALL = Box(Vec3(5.0, 0.0, 0.0), Vec3(1.0, 50.0, 50.0))
 SCENE = (
     Sphere(Vec3(4.0, 1.0, 0.5), 0.7),
@@ -42,26 +42,26 @@ def still(p_W=ZERO, q_WB=IDENTITY, v_W=ZERO, omega_B=ZERO):
 
 
 def camera(**more):
-    return part("d435", **{**EXACT, "width": 17, "height": 11, "nearest": 0.0, "farthest": 60.0, **more}).numbers
+    return part("d435", **{**EXACT, "width": 17, "height": 11, "min_range": 0.0, "max_range": 60.0, **more}).parameters
 
 
 def turning(**more):
-    return part("vlp-16", **{**EXACT, "channels": 3, "columns": 40, "nearest": 0.0, **more}).numbers
+    return part("vlp-16", **{**EXACT, "channels": 3, "columns": 40, "min_range": 0.0, **more}).parameters
 
 
 def picture(numbers, state, solids, ground=BELOW, mounting=None, draws=None):
-    """By the compiled code, as rows and columns"""
-    eye = Eye(numbers, mounting or Mounting(), Scene(tuple(solids), ground))
-    drawn = np.zeros(eye.rays * eye.draws) if draws is None else draws
+    """Render with the compiled code, as rows and columns"""
+    eye = RaySensor(numbers, mounting or Mounting(), RayScene(tuple(solids), ground))
+    normals = np.zeros(eye.ray_count * eye.normals_per_ray) if draws is None else draws
     motion = np.array([*state.p_W, *state.v_W, *state.q_WB, *state.omega_B])
-    return Picture(eye).render(motion, np.zeros(6), [], drawn).reshape(numbers.shape).copy()
+    return ImageRenderer(eye).render(motion, np.zeros(6), [], normals).reshape(numbers.shape).copy()
 
 
-# What can be said in words ------------------------------------------------------------------------------------------
+# Known geometry -----------------------------------------------------------------------------------------------------
 
 
 def test_a_wall_is_as_deep_everywhere_and_the_ground_as_deep_as_it_is_high():
-    """Depth is along the axis: a wall square to it is one number, and so is the ground for a camera that looks down."""
+    """Depth is along the axis: a wall normal to it has one depth, and so has the ground for a camera that points down."""
     assert picture(camera(), still(), [WALL]) == pytest.approx(4.0, abs=1e-12)
     down = Mounting(ZERO, quat_from_euler(0.0, math.pi / 2.0, 0.0))
     flat = picture(camera(), still(Vec3(1.0, 2.0, 7.5)), [], Ground(), down)
@@ -69,17 +69,17 @@ def test_a_wall_is_as_deep_everywhere_and_the_ground_as_deep_as_it_is_high():
 
 
 def test_a_ball_ahead_is_nearest_in_the_middle_and_as_wide_as_its_angle():
-    """A ball of radius R at distance L: L − R in the middle; seen within asin(R/L) of the axis."""
-    own = camera(width=201.0, height=1.0)
-    row = picture(own, still(), [Sphere(Vec3(5.0, 0.0, 0.0), 1.0)])[0]
+    """A ball of radius R at distance L: L − R in the middle; visible within asin(R/L) of the axis."""
+    camera_part = camera(width=201.0, height=1.0)
+    row = picture(camera_part, still(), [Sphere(Vec3(5.0, 0.0, 0.0), 1.0)])[0]
     assert row[100] == 4.0 == row.max(initial=0.0, where=row < 4.0005)
-    focal = 0.5 * 201 / math.tan(own.view_x / 2.0)
-    seen = np.abs(np.arange(201) - 100) / focal < math.tan(math.asin(0.2))
-    assert np.array_equal(row > 0.0, seen)
+    focal = 0.5 * 201 / math.tan(camera_part.fov_x / 2.0)
+    visible = np.abs(np.arange(201) - 100) / focal < math.tan(math.asin(0.2))
+    assert np.array_equal(row > 0.0, visible)
 
 
 def test_left_is_left_and_up_is_up():
-    """A ball to the left of the drone is on the left of the picture, one above it in the upper half."""
+    """A ball to the left of the drone is on the left of the image, one above it in the upper half."""
     left = picture(camera(), still(), [Sphere(Vec3(5.0, 2.0, 0.0), 0.5)]) > 0.0
     above = picture(camera(), still(), [Sphere(Vec3(5.0, 0.0, 1.5), 0.5)]) > 0.0
     assert left[:, :8].any() and not left[:, 8:].any()
@@ -88,97 +88,99 @@ def test_left_is_left_and_up_is_up():
 
 def test_a_scene_that_is_its_own_mirror_image_has_such_a_picture():
     solids = [Sphere(Vec3(5.0, y, 0.3), 0.6) for y in (-1.2, 1.2)] + [Box(Vec3(8.0, 0.0, 0.0), Vec3(0.5, 0.7, 2.0))]
-    found = picture(camera(), still(), solids, Ground(Vec3(0.0, 0.0, -1.0)))
-    assert np.array_equal(found, found[:, ::-1]) and len(np.unique(found)) > 3
+    image = picture(camera(), still(), solids, Ground(Vec3(0.0, 0.0, -1.0)))
+    assert np.array_equal(image, image[:, ::-1]) and len(np.unique(image)) > 3
 
 
 def test_turning_drone_and_world_together_changes_nothing():
-    """s(q p, q q_WB | q world) = s(p, q_WB | world), for the picture of a scene and any mounting."""
+    """s(q p, q q_WB | q world) = s(p, q_WB | world), for the image of a scene and any mounting."""
     q, mounting = quat_from_euler(0.5, -0.4, 2.0), Mounting(Vec3(0.1, -0.05, 0.02), quat_from_euler(0.1, 0.2, -0.3))
-    turned = [
-        Sphere(rotate(q, SCENE[0].center_W), SCENE[0].radius),
-        Capsule(rotate(q, SCENE[1].a_W), rotate(q, SCENE[1].b_W), SCENE[1].radius),
-        SCENE[2]._replace(center_W=rotate(q, SCENE[2].center_W), q_WS=q * SCENE[2].q_WS),
+    rotated_solids = [
+        Sphere(rotate(q, SCENE[0].centre_W), SCENE[0].radius),
+        Capsule(rotate(q, SCENE[1].start_W), rotate(q, SCENE[1].end_W), SCENE[1].radius),
+        SCENE[2]._replace(centre_W=rotate(q, SCENE[2].centre_W), q_WS=q * SCENE[2].q_WS),
         Ground(rotate(q, SCENE[3].point_W), rotate(q, SCENE[3].normal_W)),
     ]
     state = still(Vec3(0.3, 0.2, 0.1), quat_from_euler(0.1, 0.2, 0.3))
     moved = still(rotate(q, state.p_W), q * state.q_WB)
-    here, there = (
+    image, rotated_image = (
         picture(camera(), state, SCENE, mounting=mounting),
-        picture(camera(), moved, turned, mounting=mounting),
+        picture(camera(), moved, rotated_solids, mounting=mounting),
     )
-    assert here == pytest.approx(there, abs=1.1e-3)  # a millimetre, where rounding falls the other way
-    assert (here == there).mean() > 0.99 and (here > 0.0).mean() > 0.3
+    assert image == pytest.approx(rotated_image, abs=1.1e-3)  # a millimetre, where rounding falls the other way
+    assert (image == rotated_image).mean() > 0.99 and (image > 0.0).mean() > 0.3
 
 
 def test_a_lens_and_its_inverse():
     """pixel_of(pixel_ray(u, v)) = (u, v) with distortion, and by hand: x' = x (1 + k₁ x²) on the axis y = 0."""
-    own = pinhole(64, 48, 1.5, 1.2, Lens(-0.12, 0.03, 0.004, -0.006))
+    pinhole_camera = pinhole(64, 48, 1.5, 1.2, Lens(-0.12, 0.03, 0.004, -0.006))
     v, u = (index.astype(float) for index in np.indices((48, 64)))
-    there = pixel_of(pixel_ray(u, v, own), own)
-    assert there[0] == pytest.approx(u, abs=1e-9) and there[1] == pytest.approx(v, abs=1e-9)
-    assert distorted(0.5, 0.0, Lens(k1=-0.2))[0] == pytest.approx(0.5 * (1 - 0.2 * 0.25), abs=1e-15)
+    pixel = project_direction(pixel_ray(u, v, pinhole_camera), pinhole_camera)
+    assert pixel[0] == pytest.approx(u, abs=1e-9) and pixel[1] == pytest.approx(v, abs=1e-9)
+    assert distort(0.5, 0.0, Lens(k1=-0.2))[0] == pytest.approx(0.5 * (1 - 0.2 * 0.25), abs=1e-15)
     ray = pixel_ray(63.5, 23.5, pinhole(64, 48, 1.5, 1.2))
     assert math.atan2(-ray.y, ray.x) == pytest.approx(0.75, abs=1e-12) and ray.z == 0.0  # the edge of the view
     bent = picture(camera(k1=-0.1), still(), [WALL])
     assert bent == pytest.approx(
         4.0, abs=1e-12
-    )  # a wall stays a wall: only where its points are in the picture changes
+    )  # a wall stays a wall: distortion only moves its points within the image
 
 
 def test_beams_are_sent_one_after_the_other():
     """In front of a wall at x = 4, moving at v and turning at ω: (4 − x + v τ) / cos(azimuth − ω τ), beam by beam."""
-    own = turning(channels=1.0, sweep=1.2, lowest=0.0, highest=0.0, rate=5.0)
+    lidar_part = turning(channels=1.0, sweep=1.2, min_elevation=0.0, max_elevation=0.0, rate=5.0)
     column = np.arange(40.0)
     azimuth, age = 1.2 * ((column + 0.5) / 40.0 - 0.5), (1.0 - (column + 1.0) / 40.0) / 5.0
     v, omega = 3.0, 0.8
-    found = picture(own, still(Vec3(0.5, 0.0, 0.0), v_W=Vec3(v, 0.0, 0.0), omega_B=Vec3(0.0, 0.0, omega)), [WALL])[0]
-    assert found == pytest.approx((3.5 + v * age) / np.cos(azimuth - omega * age), abs=0.5001e-3)
+    distances = picture(
+        lidar_part, still(Vec3(0.5, 0.0, 0.0), v_W=Vec3(v, 0.0, 0.0), omega_B=Vec3(0.0, 0.0, omega)), [WALL]
+    )[0]
+    assert distances == pytest.approx((3.5 + v * age) / np.cos(azimuth - omega * age), abs=0.5001e-3)
     assert age[-1] == 0.0 and age[0] == pytest.approx(0.195)
 
 
 def test_a_rosette_stays_in_its_cone_and_comes_through_its_middle():
-    own = part("mid-70", **EXACT, columns=2000).numbers
-    beams = Eye(own).beams
+    lidar_part = part("mid-70", **EXACT, columns=2000).parameters
+    beams = RaySensor(lidar_part).beams
     off_axis = np.arccos(np.clip(beams.direction_S.x, -1.0, 1.0))
-    assert off_axis.max() == pytest.approx(own.sweep / 2.0, rel=1e-3) and off_axis.min() < 0.02
+    assert off_axis.max() == pytest.approx(lidar_part.sweep / 2.0, rel=1e-3) and off_axis.min() < 0.02
     assert np.hypot(np.hypot(*beams.direction_S[:2]), beams.direction_S.z) == pytest.approx(1.0, abs=1e-14)
     assert (np.diff(beams.age) < 0.0).all() and beams.age[-1] == 0.0 and beams.age[0] < 0.1
 
 
 def test_a_rosette_is_a_rose_whose_last_beam_is_the_tip_along_y():
     """ρ = cos 61θ: 61 tips, at multiples of 2π/61 from the y axis, the last one along it, passed from y towards z"""
-    own = part("mid-70", **EXACT, columns=61 * 40, channels=1).numbers
-    beams = Eye(own).beams
+    lidar_part = part("mid-70", **EXACT, columns=61 * 40, channels=1).parameters
+    beams = RaySensor(lidar_part).beams
     _, y, z = (np.asarray(x) for x in beams.direction_S)
-    edge = math.sin(0.5 * own.sweep)
+    edge = math.sin(0.5 * lidar_part.sweep)
     assert (y[-1], z[-1]) == pytest.approx((edge, 0.0), abs=1e-12)
     outer = np.hypot(y, z) > 0.999999 * edge
     petals = np.arctan2(z[outer], y[outer]) * 61.0 / (2.0 * math.pi)
     assert np.abs(petals - petals.round()).max() < 1e-6 and len(set(petals.round().astype(int) % 61)) == 61
-    theta = 2.0 * math.pi * (1.0 - np.asarray(beams.age) * own.rate)
+    theta = 2.0 * math.pi * (1.0 - np.asarray(beams.age) * lidar_part.rate)
     rho = np.arcsin(y * np.cos(theta) + z * np.sin(theta))
-    assert rho == pytest.approx(0.5 * own.sweep * np.cos(61.0 * theta), abs=1e-10)
+    assert rho == pytest.approx(0.5 * lidar_part.sweep * np.cos(61.0 * theta), abs=1e-10)
 
 
 def test_a_hill_is_seen_as_it_is():
-    """A ramp z = x/2 from 3 m above its foot: a level beam meets it at 6 m, and the plane below the drone would not be."""
+    """A ramp z = x/2 from 3 m above its foot: a level beam meets it at 6 m, which the plane below the drone would not give."""
     ramp = HeightMap([0.0, 40.0], [-30.0, 30.0], [[0.0, 0.0], [20.0, 20.0]])
-    found = picture(camera(width=1.0, height=1.0), still(Vec3(0.0, 0.0, 3.0)), [], ramp)
-    assert found == pytest.approx(6.0, abs=2e-3)
+    image = picture(camera(width=1.0, height=1.0), still(Vec3(0.0, 0.0, 3.0)), [], ramp)
+    assert image == pytest.approx(6.0, abs=2e-3)
 
 
-# Every road ---------------------------------------------------------------------------------------------------------
+# Backends -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["camera", "lidar"])
 def test_compiled_pictures_are_those_of_plain_python(kind):
-    """Every kind of solid, noise and losses included, while it moves: the same millimetres."""
-    more = {"noise": 0.01, "noise_growth": 0.002, "lost": 0.05}
+    """Every shape of solid, with noise and dropouts, in motion: the same millimetres."""
+    more = {"noise": 0.01, "noise_growth": 0.002, "dropout_rate": 0.05}
     numbers = camera(**more, k1=-0.1, p1=0.002) if kind == "camera" else turning(**more)
     mounting = Mounting(Vec3(0.1, 0.02, -0.03), quat_from_euler(0.1, 0.3, -0.2))
     make = depth_camera if kind == "camera" else lidar
-    sensor = make(numbers, mounting, scene=Scene(SCENE, BELOW))
+    sensor = make(numbers, mounting, scene=RayScene(SCENE, BELOW))
     state = still(Vec3(0.2, 0.1, 0.0), quat_from_euler(0.1, -0.2, 0.3), Vec3(2.0, -1.0, 0.5), Vec3(0.5, -0.3, 1.5))
     draws = normals(1, "x", 0, 0, sensor.normals_needed)
     slow = np.array(sensor.measure(state, (), IRIS, CALM, draws.tolist()))
@@ -188,20 +190,20 @@ def test_compiled_pictures_are_those_of_plain_python(kind):
 
 
 def test_noise_grows_with_the_square_of_the_depth_and_some_pixels_are_lost():
-    """σ = σ₀ + σ₁ z², of 14 400 pixels at two depths; and the share of zeros is what it is said to be."""
+    """σ = σ₀ + σ₁ z², of 14 400 pixels at two depths; and the fraction of zeros is the dropout rate."""
     for x, z in ((5.0, 4.0), (9.0, 8.0)):
-        own = camera(width=120.0, height=120.0, noise=0.002, noise_growth=0.003, lost=0.1)
+        camera_part = camera(width=120.0, height=120.0, noise=0.002, noise_growth=0.003, dropout_rate=0.1)
         draws = normals(int(x), "noise", 0, 0, 28_800)
-        found = picture(own, still(), [WALL._replace(center_W=Vec3(x, 0.0, 0.0))], draws=draws).ravel()
-        seen = found[found > 0.0]
-        assert (found == 0.0).mean() == pytest.approx(0.1, abs=0.01)
-        assert seen.std() == pytest.approx(0.002 + 0.003 * z * z, rel=0.03)
-        assert seen.mean() == pytest.approx(z, abs=7e-3)
+        depths = picture(camera_part, still(), [WALL._replace(centre_W=Vec3(x, 0.0, 0.0))], draws=draws).ravel()
+        returned = depths[depths > 0.0]
+        assert (depths == 0.0).mean() == pytest.approx(0.1, abs=0.01)
+        assert returned.std() == pytest.approx(0.002 + 0.003 * z * z, rel=0.03)
+        assert returned.mean() == pytest.approx(z, abs=7e-3)
 
 
 def test_what_is_too_near_or_too_far_says_nothing():
-    assert (picture(camera(nearest=4.1), still(), [WALL]) == 0.0).all()
-    assert (picture(camera(farthest=3.9), still(), [WALL]) == 0.0).all()
+    assert (picture(camera(min_range=4.1), still(), [WALL]) == 0.0).all()
+    assert (picture(camera(max_range=3.9), still(), [WALL]) == 0.0).all()
     assert (picture(camera(), still(Vec3(5.0, 0.0, 0.0)), [WALL]) == 0.0).all()  # from within
 
 
@@ -219,11 +221,11 @@ vehicle = "iris"
 start = [0.0, 0.0, 3.0]
 airborne = true
 sensors = [
-  { part = "d435", name = "camera", width = 21, height = 15, lost = 0.0, delay = 0.08, r_B = [0.1, 0.0, 0.0] },
+  { part = "d435", name = "camera", width = 21, height = 15, dropout_rate = 0.0, delay = 0.08, r_B = [0.1, 0.0, 0.0] },
   { part = "vlp-16", name = "lidar", columns = 36 },
 ]
 [[drones.tasks]]
-kind = "hover"
+type = "hover"
 at = [0.0, 0.0, 3.0]
 
 [[drones]]
@@ -232,13 +234,13 @@ vehicle = "iris"
 start = [4.0, 0.0, 3.0]
 airborne = true
 [[drones.tasks]]
-kind = "hover"
+type = "hover"
 at = [4.0, 0.0, 3.0]
 
-[[solids]]
+[[obstacles]]
 name = "ball"
-kind = "sphere"
-center = [3.0, 2.0, 3.0]
+shape = "sphere"
+centre = [3.0, 2.0, 3.0]
 radius = 0.4
 """
 
@@ -260,23 +262,23 @@ def test_a_flight_has_pictures_at_their_rate_and_when_they_are_heard():
 
 
 def test_stepping_and_the_program_and_another_seed():
-    """Bit for bit from instant to instant; another seed has other noise and the same scene."""
-    whole, stepped, other = flown(), flown(step_by_step=True), flown(FLIGHT.replace("seed = 3", "seed = 4"))
+    """Stepping gives the same bits; another seed gives other noise and the same scene."""
+    compiled, stepped, other = flown(), flown(step_by_step=True), flown(FLIGHT.replace("seed = 3", "seed = 4"))
     for name in ("camera", "lidar"):
-        rows = whole["one"].tables[name].rows
+        rows = compiled["one"].tables[name].rows
         assert rows.tobytes() == stepped["one"].tables[name].rows.tobytes()
         another = other["one"].tables[name].rows
         assert not np.array_equal(rows, another) and np.array_equal(rows == 0.0, another == 0.0)
 
 
 def test_drones_of_flights_of_their_own_do_not_see_each_other():
-    """Many flights of one scenario fly side by side in memory, here at the same place; each sees the world alone."""
-    alone = FLIGHT.split('[[drones]]\nname = "two"')[0]
-    scenario = parse_scenario(alone, "eyes.toml")
-    together = Simulation(replace(scenario, drones=scenario.drones * 2), seeds=[3, 4], log=MetricsLog())
-    together.run()
-    (group,) = together.groups
-    assert np.array_equal(group.sensors[0].reading[:, 0], flown(alone)["one"].tables["camera"].rows[-1])
+    """Flights of one scenario share memory, here at the same position; each sees the world without the others."""
+    single_drone = FLIGHT.split('[[drones]]\nname = "two"')[0]
+    scenario = parse_scenario(single_drone, "eyes.toml")
+    simulation = Simulation(replace(scenario, drones=scenario.drones * 2), seeds=[3, 4], log=MetricsLog())
+    simulation.run()
+    (group,) = simulation.groups
+    assert np.array_equal(group.sensors[0].reading[:, 0], flown(single_drone)["one"].tables["camera"].rows[-1])
     assert group.sensors[0].reading.reshape(15, 21, 2)[7, 10].tolist() == [0.0, 0.0]
 
 
@@ -287,13 +289,17 @@ def test_drones_of_flights_of_their_own_do_not_see_each_other():
         ("width = 21", "width = 0", "expected a positive number"),
         ("width = 21", "width = 9999", "9999 × 15 rays; expected at most 16384"),
         ("width = 21", "wide = 21", "there is no 'wide'; expected one of rate,"),
-        ("lost = 0.0", "lost = 1.5", "depth_camera.lost = 1.5: expected a fraction from 0 to 1"),
-        ("lost = 0.0", "farthest = 0.1", "depth_camera.farthest = 0.1: expected more than nearest, 0.28 m"),
-        ("lost = 0.0", "view_x = 3.2", "depth_camera.view_x = 3.2: expected an angle up to 2.967 rad"),
-        ("lost = 0.0", "k1 = -2.0", "has no inverse within the image; expected less distortion"),
+        (
+            "dropout_rate = 0.0",
+            "dropout_rate = 1.5",
+            "depth_camera.dropout_rate = 1.5: expected a fraction from 0 to 1",
+        ),
+        ("dropout_rate = 0.0", "max_range = 0.1", "depth_camera.max_range = 0.1: expected more than min_range, 0.28 m"),
+        ("dropout_rate = 0.0", "fov_x = 3.2", "depth_camera.fov_x = 3.2: expected an angle up to 2.967 rad"),
+        ("dropout_rate = 0.0", "k1 = -2.0", "has no inverse within the image; expected less distortion"),
         ("columns = 36", "columns = nan", "expected a finite number"),
         ("columns = 36", "sweep = 7.0", "lidar.sweep = 7: expected an angle up to 2π rad"),
-        ("columns = 36", "lowest = 0.5", "lidar.lowest = 0.5: expected at most highest, 0.261799"),
+        ("columns = 36", "min_elevation = 0.5", "lidar.min_elevation = 0.5: expected at most max_elevation, 0.261799"),
         ("columns = 36", "petals = 2.5", "lidar.petals = 2.5: expected a whole number"),
         ("columns = 36", "rate = 7", "not a whole number"),
     ],
@@ -307,12 +313,12 @@ def test_a_camera_that_cannot_be_gets_one_sentence(before, after, sentence):
 
 
 def test_another_drone_is_a_box_as_large_as_it_is():
-    """The tips of an Iris' propellers are 0.128 m from hubs at (±0.13, ±0.22) and (0.13, −0.22); turned by 90° x is y."""
-    low, high = corners_of(IRIS)
+    """The tips of an Iris' propellers are 0.128 m from hubs at (±0.13, ±0.22) and (0.13, −0.22); yawed by 90° x is y."""
+    low, high = bounding_box(IRIS)
     box = drone_box(Vec3(1.0, 2.0, 3.0), quat_from_euler(0.0, 0.0, math.pi / 2.0), low, high)
-    tips = [max(getattr(own.r_B, axis) for own in IRIS.rotors) + IRIS.rotors[0].radius for axis in "xy"]
+    tips = [max(getattr(rotor.r_B, axis) for rotor in IRIS.rotors) + IRIS.rotors[0].radius for axis in "xy"]
     assert (high.x, high.y) == pytest.approx(tips)
     assert low.z < 0.0 < high.z and box.half == pytest.approx((high - low) * 0.5)
-    assert box.center_W == pytest.approx(
-        Vec3(1.0 - 0.5 * (low.y + high.y), 2.0 + 0.5 * (low.x + high.x), box.center_W.z)
+    assert box.centre_W == pytest.approx(
+        Vec3(1.0 - 0.5 * (low.y + high.y), 2.0 + 0.5 * (low.x + high.x), box.centre_W.z)
     )

@@ -8,14 +8,14 @@ import samara
 from samara.core.algebra import Vec3
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.physics.types import CALM
 from samara.scenario.events import fail_sensor
 from samara.scenario.file import parse_scenario
 from samara.scenario.scenario import ScenarioError
-from samara.scenario.snapshot import Blindness, Faults
-from samara.sensors.registry import part, seeing
-from samara.sensors.sensor import Scene
+from samara.scenario.snapshot import Faults, VisionFault
+from samara.sensors.registry import attach_scene, part
+from samara.sensors.sensor import RayScene
 from samara.sim.python_sensors import SensorsStage
 
 WALL = Box(Vec3(5.0, 0.0, 0.0), Vec3(1.0, 50.0, 50.0))
@@ -31,7 +31,7 @@ start = [0.0, 0.0, 1.0]
 airborne = true
 sensors = [{ part = "d435", name = "camera", width = 8, height = 6, delay = 0.0 }]
 [[drones.tasks]]
-kind = "hover"
+type = "hover"
 at = [0.0, 0.0, 1.0]
 """
 EVENTS = """
@@ -39,8 +39,8 @@ EVENTS = """
 at = 0.1
 do = "fail_sensor"
 sensor = "depth_camera"
-how = "occluded"
-share = 0.25
+mode = "occluded"
+fraction = 0.25
 [[events]]
 at = 0.2
 do = "restore_sensor"
@@ -56,16 +56,21 @@ class RaySensorRun:
     """A ray sensor on drones at rest in front of a wall."""
 
     def __init__(self, sensor, drones=1):
-        self.sensor = seeing(sensor, Scene((WALL,)))
+        self.sensor = attach_scene(sensor, RayScene((WALL,)))
         vehicle = samara.vehicle("crazyflie_documented")
         environment = CALM._replace(ground=Ground(Vec3(0.0, 0.0, -9.0)))
-        setup = {"vehicle": vehicle, "state": at_rest(vehicle), "environment": environment, "sensors": (self.sensor,)}
+        setup = {
+            "vehicle": vehicle,
+            "state": state_at_rest(vehicle),
+            "environment": environment,
+            "sensors": (self.sensor,),
+        }
         period_us = round(1e6 / self.sensor.rate)
         self.run = StageRun(SensorsStage(), **setup, drones=range(drones), seed=7, period_us=period_us)
         (self.rows,) = self.run.group.sensors
 
     def blind(self, drone, faults):
-        self.run.fleet.setting.drones[drone].faults = Faults(eyes=tuple(faults))
+        self.run.fleet.setting.drones[drone].faults = Faults(vision=tuple(faults))
 
     def picture(self):
         """Return the next image: (rays, drones)."""
@@ -80,7 +85,7 @@ def test_covered_rays_have_no_return_and_the_others_are_unchanged(kind):
         part("d435", width=8, height=6, delay=0.0) if kind == "depth_camera" else part("vlp-16", channels=4, columns=8)
     )
     intact, occluded = RaySensorRun(sensor_part.sensor()), RaySensorRun(sensor_part.sensor())
-    occluded.blind(0, [Blindness(kind, "occluded", 0.25), Blindness("barometer", "blank")])
+    occluded.blind(0, [VisionFault(kind, "occluded", 0.25), VisionFault("barometer", "blank")])
     expected, image = intact.picture().reshape(-1, 8), occluded.picture().reshape(-1, 8)
     covered = slice(0, 2) if kind == "depth_camera" else slice(6, 8)
     uncovered = np.ones(8, dtype=bool)
@@ -90,7 +95,7 @@ def test_covered_rays_have_no_return_and_the_others_are_unchanged(kind):
         and np.array_equal(image[:, uncovered], expected[:, uncovered])
         and (expected > 0.0).any()
     )
-    x, y, _ = intact.sensor.about.beams.direction_S
+    x, y, _ = intact.sensor.model.beams.direction_S
     azimuth = np.arctan2(y, x).reshape(-1, 8)[0]
     assert azimuth[covered].min() > azimuth[uncovered].max()
     occluded.blind(0, [])
@@ -99,7 +104,7 @@ def test_covered_rays_have_no_return_and_the_others_are_unchanged(kind):
 
 def test_the_noise_of_a_camera_differs_between_drones_and_between_images():
     """Residuals about the mean of 40 images are uncorrelated to five standard errors."""
-    camera = part("d435", width=8, height=6, delay=0.0, lost=0.0)
+    camera = part("d435", width=8, height=6, delay=0.0, dropout_rate=0.0)
     cameras = RaySensorRun(camera.sensor(), drones=2)
     images = np.stack([cameras.picture() for _ in range(40)])  # (pictures, rays, drones)
     residuals = images - images.mean(axis=0)
@@ -116,15 +121,15 @@ def test_a_blank_camera_has_no_returns_and_a_frozen_one_repeats_its_image_indepe
     second = cameras.picture()
     assert np.array_equal(second[:, 0], first[:, 0]) and not np.array_equal(second[:, 1], first[:, 1])
     cameras.rows.silent[0] = 0.0
-    cameras.blind(0, [Blindness("depth_camera", "blank")])
+    cameras.blind(0, [VisionFault("depth_camera", "blank")])
     third = cameras.picture()
     assert (third[:, 0] == 0.0).all() and (third[:, 1] > 0.0).any()
 
 
 def test_dead_pixels_have_the_given_fraction_stay_the_same_and_differ_between_drones():
-    cameras = RaySensorRun(part("d435", width=60, height=50, delay=0.0, lost=0.0).sensor(), drones=2)
+    cameras = RaySensorRun(part("d435", width=60, height=50, delay=0.0, dropout_rate=0.0).sensor(), drones=2)
     for drone in range(2):
-        cameras.blind(drone, [Blindness("depth_camera", "dead", 0.1)])
+        cameras.blind(drone, [VisionFault("depth_camera", "dead", 0.1)])
     first, second = cameras.picture() == 0.0, cameras.picture() == 0.0
     assert np.array_equal(first, second) and not np.array_equal(first[:, 0], first[:, 1])
     assert first.mean() == pytest.approx(0.1, abs=4.0 * np.sqrt(0.09 / 6000))
@@ -148,14 +153,17 @@ def test_events_of_a_flight_cover_restore_and_freeze_a_camera():
     ("arguments", "sentence"),
     [
         ({"sensor": "camera"}, "no sensor 'camera': expected one of gyro, "),
-        ({"sensor": "gps", "how": "blank"}, "gps cannot be 'blank'; expected frozen"),
+        ({"sensor": "gps", "mode": "blank"}, "gps cannot be 'blank'; expected frozen"),
         (
-            {"sensor": "lidar", "how": "asleep"},
+            {"sensor": "lidar", "mode": "asleep"},
             "lidar cannot be 'asleep'; expected frozen or blank or occluded or dead",
         ),
-        ({"sensor": "lidar", "how": "dead", "share": 0.0}, "the share is 0.0; expected a number above 0 and up to 1"),
-        ({"sensor": "lidar", "how": "dead", "share": 1.5}, "the share is 1.5; expected"),
-        ({"sensor": "lidar", "how": "dead", "share": float("nan")}, "the share is nan; expected"),
+        (
+            {"sensor": "lidar", "mode": "dead", "fraction": 0.0},
+            "the fraction is 0.0; expected a number above 0 and up to 1",
+        ),
+        ({"sensor": "lidar", "mode": "dead", "fraction": 1.5}, "the fraction is 1.5; expected"),
+        ({"sensor": "lidar", "mode": "dead", "fraction": float("nan")}, "the fraction is nan; expected"),
     ],
 )
 def test_an_impossible_failure_is_an_error_in_one_sentence(arguments, sentence):

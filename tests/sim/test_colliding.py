@@ -14,42 +14,42 @@ import samara
 from samara.control.mpc import ILQR
 from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, dot, quat_from_euler, rotate
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.impact import Collider, Material, after_impulse, collision_impulse
+from samara.physics.ground.impact import Collider, Material, apply_impulse, collision_impulse
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.motion.body import kinetic_energy
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.plan import trajectory
 from samara.record.load import load_run
 from samara.scenario.file import ScenarioError, parse_scenario
-from samara.scenario.flight_events import Against, Fact, PartKind
+from samara.scenario.flight_events import ContactTarget, OccurrenceType, PartType
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
-from samara.scenario.world import Placed, World, spheres_of, world_from_json, world_json
+from samara.scenario.world import Obstacle, World, sphere_obstacles, world_from_json, world_json
 from samara.sensors.registry import part
-from samara.sim.collide.clearance import shapes_of
-from samara.sim.collide.collisions import Colliding, body_of
-from samara.sim.collide.impacts import Drone as Meeting
-from samara.sim.collide.impacts import both_bounced, first_meeting, placed
-from samara.sim.collide.parts import parts_of
+from samara.sim.collide.clearance import part_arrays
+from samara.sim.collide.collisions import CollisionWorld, rigid_body_state
+from samara.sim.collide.impacts import DroneStep as Meeting
+from samara.sim.collide.impacts import bounce_drones, first_drone_hit, place_drone_parts
+from samara.sim.collide.parts import collision_parts
 from samara.sim.fly import fly
-from samara.sim.plant import Plant, place, state_of
+from samara.sim.plant import Plant, plant_state, set_plant_state
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
-from samara.world.obstacles import HeightMap, Ray, distance_along
+from samara.world.obstacles import HeightMap, Ray, ray_distance
 
 IRIS = samara.vehicle("iris_documented")
 FREE = IRIS.without_effect(*(effect.name for effect in IRIS.structure.effects if effect.name not in ("rotors", "body")))
 FOOTED = IRIS.without_effect(
     *(effect.name for effect in IRIS.structure.effects if effect.name not in ("rotors", "contact"))
 )
-SLOW = Rates(autopilot=50.0, estimator=50.0, wind=50.0, scenario=50.0, log=50.0, sensor=50.0)
-TABLE = Placed("table", Box(Vec3(0.0, 0.0, 0.75), Vec3(0.6, 0.6, 0.02)))
+SLOW = Rates(control=50.0, estimator=50.0, wind=50.0, scenario=50.0, log=50.0, sensor=50.0)
+TABLE = Obstacle("table", Box(Vec3(0.0, 0.0, 0.75), Vec3(0.6, 0.6, 0.02)))
 DOWN = quat_from_euler(0.0, math.pi / 2.0, 0.0)
 
 
 def world(*solids, **options):
     return World(
-        tuple(solid if isinstance(solid, Placed) else Placed(str(k), solid) for k, solid in enumerate(solids)),
+        tuple(solid if isinstance(solid, Obstacle) else Obstacle(str(k), solid) for k, solid in enumerate(solids)),
         **options,
     )
 
@@ -57,12 +57,12 @@ def world(*solids, **options):
 def plant_at(vehicle, *states, integrator="rk4", physics_us=1000):
     plant = Plant(vehicle, n=len(states), integrator=integrator, physics_us=physics_us)
     for column, state in enumerate(states):
-        place(plant, column, state)
+        set_plant_state(plant, column, state)
     return plant
 
 
 def moving(vehicle, p_W, v_W, q_WB=IDENTITY, omega_B=ZERO):
-    return at_rest(vehicle, p_W, q_WB)._replace(v_W=v_W, omega_B=omega_B)
+    return state_at_rest(vehicle, p_W, q_WB)._replace(v_W=v_W, omega_B=omega_B)
 
 
 def idle(start, *, vehicle=IRIS, name="iris", **options):
@@ -84,7 +84,7 @@ def test_without_solids_no_collision_code_runs(monkeypatch):
     def never(*arguments):
         raise AssertionError("called")
 
-    monkeypatch.setattr("samara.sim.collide.collisions.Colliding", never)
+    monkeypatch.setattr("samara.sim.collide.collisions.CollisionWorld", never)
     assert "ground" not in [entry.name for entry in Simulation(scenario).fleet.stages]
     assert (fly(scenario).position == expected).all()
     with pytest.raises(AssertionError, match="called"):
@@ -103,15 +103,15 @@ def test_nothing_passes_at_twenty_metres_per_second_in_steps_of_four_millisecond
     }[kind]
     tumbling = moving(IRIS, Vec3(0.0, 0.0, 5.0), direction * 20.0, omega_B=Vec3(3.0, -8.0, 5.0))
     plant = plant_at(IRIS, tumbling, integrator=integrator, physics_us=4000)
-    collider = Colliding(world(solid), [plant], [[0]])
-    collisions, parts = [], shapes_of(parts_of(IRIS))
+    collider = CollisionWorld(world(solid), [plant], [[0]])
+    collisions, parts = [], part_arrays(collision_parts(IRIS))
     for k in range(120):
         collisions += collider.advance(4000 * k, 4000 * (k + 1))
-        body = body_of(plant.state[:, 0])
-        center_W, axis_W = placed(body, parts)
-        assert center_W.x.max() < 2.0 + 1e-3
+        body = rigid_body_state(plant.state[:, 0])
+        centre_W, axis_W = place_drone_parts(body, parts)
+        assert centre_W.x.max() < 2.0 + 1e-3
         if kind == "plane":  # a rim may rotate into a thin sheet: at 20 rad/s it moves 10 mm in a step
-            assert (center_W.x + parts.disc * np.sqrt(1.0 - axis_W.x**2)).max() < 2.0 + 2e-3
+            assert (centre_W.x + parts.disc * np.sqrt(1.0 - axis_W.x**2)).max() < 2.0 + 2e-3
     assert collisions and collisions[0].speed > 3.0
 
 
@@ -122,7 +122,7 @@ def room(side, restitution, friction):
             normal = [0.0, 0.0, 0.0]
             normal[k] = sign
             walls.append(
-                Placed(
+                Obstacle(
                     f"{k}{sign}", Ground(Vec3(*normal) * (0.5 * side), -Vec3(*normal)), Material(restitution, friction)
                 )
             )
@@ -136,16 +136,16 @@ def energy(state, vehicle):
 @pytest.mark.parametrize(("restitution", "friction"), [(1.0, 0.0), (0.6, 0.5), (0.0, 1.0)])
 def test_a_body_in_a_room_never_gains_energy_and_conserves_it_in_elastic_impacts(restitution, friction):
     """Without gravity, air and rotors a body bounces from wall to wall. E = ½mv² + ½ω·Jω"""
-    crate = Placed("crate", Box(Vec3(0.6, 0.4, 0.2), Vec3(0.2, 0.2, 0.3), quat_from_euler(0.3, 0.2, 0.9)))
+    crate = Obstacle("crate", Box(Vec3(0.6, 0.4, 0.2), Vec3(0.2, 0.2, 0.3), quat_from_euler(0.3, 0.2, 0.9)))
     crate = crate._replace(material=Material(restitution, friction))
     start = moving(FREE, Vec3(-0.6, 0.1, 0.0), Vec3(3.0, 2.0, -1.0), omega_B=Vec3(1.0, 4.0, -2.0))
     plant = plant_at(FREE, start)
-    collider, collisions = Colliding(World((*room(2.4, restitution, friction), crate)), [plant], [[0]]), []
+    collider, collisions = CollisionWorld(World((*room(2.4, restitution, friction), crate)), [plant], [[0]]), []
     last_energy = energy(start, FREE)
     initial_energy = last_energy
     for k in range(500):
         collisions += collider.advance(4000 * k, 4000 * (k + 1))
-        current_energy = energy(state_of(plant, 0), FREE)
+        current_energy = energy(plant_state(plant, 0), FREE)
         assert current_energy <= last_energy * (1.0 + 1e-9)
         last_energy = current_energy
     assert len(collisions) > 4 and np.abs(plant.state[:3]).max() < 1.2
@@ -160,11 +160,11 @@ def test_two_free_bodies_collide_by_hakoniwas_equation():
     one = moving(FOOTED, Vec3(-1.0, 0.02, 5.01), Vec3(4.0, 0.0, 0.0))
     other = moving(FOOTED, Vec3(1.0, 0.0, 5.0), Vec3(-2.0, 0.0, 0.0))
     plant = plant_at(FOOTED, one, other)
-    collider = Colliding(world(collisions=True, drone=Material(0.7, 0.0)), [plant], [[0, 1]])
-    before = [state_of(plant, column) for column in (0, 1)]
+    collider = CollisionWorld(world(collisions=True, drone=Material(0.7, 0.0)), [plant], [[0, 1]])
+    before = [plant_state(plant, column) for column in (0, 1)]
     for k in range(400):
         collisions = collider.advance(1000 * k, 1000 * (k + 1))
-        after = [state_of(plant, column) for column in (0, 1)]
+        after = [plant_state(plant, column) for column in (0, 1)]
         if collisions:
             break
         before = after
@@ -174,7 +174,7 @@ def test_two_free_bodies_collide_by_hakoniwas_equation():
     motion = [(state.v_W, ZERO) for state in before]
     for collision in collisions:
         drone_index, other_index, side = collision.drone, collision.other, 1.0 if collision.drone == 0 else -1.0
-        r_W = collision.part.center_B + Vec3(side * collision.part.radius, 0.0, 0.0)
+        r_W = collision.part.centre_B + Vec3(side * collision.part.radius, 0.0, 0.0)
         arms = r_W, before[drone_index].p_W + r_W - before[other_index].p_W
         drone_body, other_body = (
             Collider(*motion[drone], arm, IDENTITY, mass, inertia_B)
@@ -182,11 +182,11 @@ def test_two_free_bodies_collide_by_hakoniwas_equation():
         )
         impulse = collision_impulse(drone_body, other_body, Vec3(-1.0, 0.0, 0.0), 0.7)
         for drone, body, push in ((drone_index, drone_body, impulse), (other_index, other_body, -impulse)):
-            hit = after_impulse(body, push)
+            hit = apply_impulse(body, push)
             motion[drone] = hit.v_W, hit.omega_W
-    for own, (v_W, omega_W) in zip(after, motion, strict=True):
-        assert list(own.v_W) == pytest.approx(list(v_W), abs=0.05)
-        assert list(own.omega_B) == pytest.approx(list(omega_W), abs=0.5)
+    for end_state, (v_W, omega_W) in zip(after, motion, strict=True):
+        assert list(end_state.v_W) == pytest.approx(list(v_W), abs=0.05)
+        assert list(end_state.omega_B) == pytest.approx(list(omega_W), abs=0.5)
 
 
 @pytest.mark.parametrize("restitution", [1.0, 0.5])
@@ -194,8 +194,8 @@ def test_a_point_that_bounces_keeps_its_time(restitution):
     """d/v to the wall and e v afterwards: x = d − e v (T − d/v), although the wall is hit within a step"""
     point = replace(FREE, rotors=tuple(rotor._replace(radius=0.0) for rotor in FREE.rotors))
     plant = plant_at(point, moving(point, ZERO, Vec3(3.0, 0.0, 0.0)))
-    wall = Placed("wall", Ground(Vec3(0.5, 0.0, 0.0), Vec3(-1.0, 0.0, 0.0)), Material(restitution, 0.0))
-    collider = Colliding(world(wall), [plant], [[0]])
+    wall = Obstacle("wall", Ground(Vec3(0.5, 0.0, 0.0), Vec3(-1.0, 0.0, 0.0)), Material(restitution, 0.0))
+    collider = CollisionWorld(world(wall), [plant], [[0]])
     for k in range(100):
         collider.advance(4000 * k, 4000 * (k + 1))
     assert plant.state[0, 0] == pytest.approx(0.5 - restitution * 3.0 * (0.4 - 0.5 / 3.0), abs=1e-9)
@@ -204,7 +204,7 @@ def test_a_point_that_bounces_keeps_its_time(restitution):
 
 def drone_step(p_W, v_W):
     start = moving(FOOTED, p_W, v_W)
-    return Meeting(start, start._replace(p_W=p_W + v_W * 0.01), FOOTED, parts_of(FOOTED))
+    return Meeting(start, start._replace(p_W=p_W + v_W * 0.01), FOOTED, collision_parts(FOOTED))
 
 
 def test_a_slower_drone_ahead_is_hit_and_a_faster_one_is_not():
@@ -214,15 +214,15 @@ def test_a_slower_drone_ahead_is_hit_and_a_faster_one_is_not():
         (drone_step(behind, EAST * 4.0), drone_step(ahead, EAST)),
         (drone_step(ahead, EAST), drone_step(behind, EAST * 4.0)),
     ):
-        assert first_meeting(one, other).speed == pytest.approx(3.0, rel=1e-12)
-    assert first_meeting(drone_step(behind, EAST), drone_step(ahead, EAST * 4.0)) is None
+        assert first_drone_hit(one, other).speed == pytest.approx(3.0, rel=1e-12)
+    assert first_drone_hit(drone_step(behind, EAST), drone_step(ahead, EAST * 4.0)) is None
 
 
 def test_overlapping_drones_are_separated_about_their_common_centre():
     one, other = drone_step(Vec3(-0.55, 0.0, 5.0), EAST), drone_step(Vec3(0.0, 0.0, 5.0), EAST * -1.0)
-    hit = first_meeting(one, other)
+    hit = first_drone_hit(one, other)
     assert hit.depth == pytest.approx(2 * 0.2785 - 0.55, abs=1e-9)
-    one_state, other_state = both_bounced(one, other, hit, Material(0.5, 0.0))
+    one_state, other_state = bounce_drones(one, other, hit, Material(0.5, 0.0))
     assert other_state.p_W.x - one_state.p_W.x == pytest.approx(2 * 0.2785, abs=1e-9)
     assert other_state.p_W.x + one_state.p_W.x == pytest.approx(-0.55, abs=1e-12)
 
@@ -236,9 +236,9 @@ def test_the_order_of_drones_makes_no_difference(order):
         moving(FOOTED, Vec3(1.0, -0.05, 5.0), Vec3(-1.0, 0.0, 0.0)),
     ]
     plants = [plant_at(FOOTED, states[k]) for k in order]
-    permuted = Colliding(world(collisions=True), plants, [[k] for k in order])
+    permuted = CollisionWorld(world(collisions=True), plants, [[k] for k in order])
     ordered_plant = plant_at(FOOTED, *states)
-    ordered = Colliding(world(collisions=True), [ordered_plant], [[0, 1, 2]])
+    ordered = CollisionWorld(world(collisions=True), [ordered_plant], [[0, 1, 2]])
     hits = 0
     for k in range(120):
         hits += len(permuted.advance(4000 * k, 4000 * (k + 1)))
@@ -273,7 +273,7 @@ def test_it_lands_on_a_table_and_falls_off_its_edge():
     half = fly(Scenario("half", (idle(Vec3(0.55, 0.0, 0.8)),), 0.5, rates=SLOW, world=world(TABLE)))
     assert on.tilt.max() < math.radians(1.0) and half.tilt.max() > math.radians(15.0)
     assert off.position[-1, 2] < 0.5
-    assert any("struck solid table (box)" in line for line in log_messages(off))
+    assert any("struck obstacle table (box)" in line for line in log_messages(off))
 
 
 @pytest.mark.parametrize("degrees", [25.0, 45.0])
@@ -284,9 +284,9 @@ def test_on_a_slope_it_stands_or_slides_by_its_friction_angle(degrees):
     normal = rotate(attitude, UP)
     vehicle = IRIS.without_effect("drag") if IRIS.has("drag") else IRIS
     resting = normal * (0.13 - IRIS.mass * 9.81 * math.cos(slope) / (4 * 1250.0))
-    plant = plant_at(vehicle, at_rest(vehicle, resting, attitude))
+    plant = plant_at(vehicle, state_at_rest(vehicle, resting, attitude))
     slope_world = world(Ground(ZERO, normal))
-    collider = Colliding(slope_world, [plant], [[0]])
+    collider = CollisionWorld(slope_world, [plant], [[0]])
     collisions = []
     for k in range(100):
         put_ground_below(plant, slope_world, Ground(Vec3(0.0, 0.0, -50.0)))
@@ -304,7 +304,7 @@ def test_on_a_slope_it_stands_or_slides_by_its_friction_angle(degrees):
 def test_a_press_against_a_wall_does_not_stop_the_clock():
     """A drone that presses on a wall with many parts moves as it does in steps a quarter as long."""
     drone = Drone("iris", IRIS, trajectory.hover(Vec3(6.0, 0.0, 2.0)), start_W=Vec3(1.5, 0.0, 2.0), airborne=True)
-    wall = Placed("wall", Box(Vec3(3.0, 0.0, 2.0), Vec3(0.01, 3.0, 2.0)))
+    wall = Obstacle("wall", Box(Vec3(3.0, 0.0, 2.0), Vec3(0.01, 3.0, 2.0)))
     runs = [
         fly(Scenario("press", (drone,), 1.2, rates=Rates(physics=rate), world=world(wall))) for rate in (1000.0, 4000.0)
     ]
@@ -321,10 +321,10 @@ duration = 0.74
 propeller_strike = "{strike}"
 collisions = true
 
-[[solids]]
+[[obstacles]]
 name = "wall"
-kind = "box"
-center = [2.0, 0.0, 1.0]
+shape = "box"
+centre = [2.0, 0.0, 1.0]
 size = [0.2, 4.0, 4.0]
 
 [[drones]]
@@ -333,7 +333,7 @@ vehicle = "iris_documented"
 start = [0.8, 0, 1]
 airborne = true
 [[drones.tasks]]
-kind = "waypoints"
+type = "waypoints"
 points = [[4, 0, 1]]
 speed = 3.0
 
@@ -343,7 +343,7 @@ vehicle = "iris_documented"
 start = [-0.1, 0.1, 1.05]
 airborne = true
 [[drones.tasks]]
-kind = "waypoints"
+type = "waypoints"
 points = [[4, 0.1, 1.05]]
 speed = 5.0
 """
@@ -354,43 +354,53 @@ def test_a_strike_is_logged_and_breaks_the_propeller_and_a_replay_repeats_the_im
     """Two drones against a wall and each other: occurrences, log, `crashed`, the dead motor; and every state of the replay."""
     text = f'integrator = "{integrator}"\n' + BUMP.format(strike="break")
     run = fly(parse_scenario(text, "bump.toml"), out=tmp_path / "bump.mcap")
-    strikes = [event for event in run.facts if event.fact is Fact.STRUCK]
-    walls = [event for event in strikes if event.against is Against.SOLID and event.part is PartKind.PROPELLER]
-    assert walls and {event.other for event in walls} == {0}
+    strikes = [event for event in run.occurrences if event.type is OccurrenceType.COLLIDED]
+    walls = [event for event in strikes if event.target is ContactTarget.OBSTACLE and event.part is PartType.PROPELLER]
+    assert walls and {event.target_index for event in walls} == {0}
     assert (
         set(run.crashed)
         == {"iris", "late"}
-        == {run.tracks[event.drone].name for event in run.facts if event.fact is Fact.CRASHED}
+        == {run.drone_records[event.drone].name for event in run.occurrences if event.type is OccurrenceType.CRASHED}
     )
     pairs = [
-        (event.drone, event.other, event.part, event.number) for event in strikes if event.against is Against.DRONE
+        (event.drone, event.target_index, event.part, event.part_index)
+        for event in strikes
+        if event.target is ContactTarget.DRONE
     ]
     assert pairs and pairs == [
-        (event.other, event.drone, event.part, event.number) for event in strikes if event.against is Against.BY_DRONE
+        (event.target_index, event.drone, event.part, event.part_index)
+        for event in strikes
+        if event.target is ContactTarget.OTHER_DRONE
     ]
-    broken = {event.number for event in strikes if event.drone == 0 and event.part is PartKind.PROPELLER}
-    power = run["iris"].tables["environment"]["motor_power"][-1]
+    broken = {event.part_index for event in strikes if event.drone == 0 and event.part is PartType.PROPELLER}
+    power = run["iris"].tables["environment"]["motor_effectiveness"][-1]
     dead = [k for k in range(4) if power[k] == 0.0]
     assert dead and set(dead) <= broken and len(dead) == min(len(broken), 3)
-    assert dead == sorted(event.number for event in run.facts if event.drone == 0 and event.fact is Fact.MOTOR_FAILED)
-    impacts = [event for event in run.facts if event.fact in (Fact.STRUCK, Fact.CRASHED)]
-    logged = [event for event in impacts if event.fact is Fact.CRASHED or event.against is not Against.BY_DRONE]
+    assert dead == sorted(
+        event.part_index for event in run.occurrences if event.drone == 0 and event.type is OccurrenceType.MOTOR_FAILED
+    )
+    impacts = [event for event in run.occurrences if event.type in (OccurrenceType.COLLIDED, OccurrenceType.CRASHED)]
+    logged = [
+        event
+        for event in impacts
+        if event.type is OccurrenceType.CRASHED or event.target is not ContactTarget.OTHER_DRONE
+    ]
     assert sorted(map(run.describe, logged)) == sorted(line.message for line in run.logs if line.level == "warning")
-    assert run.describe(walls[0]).startswith(f"iris: propeller {walls[0].number} struck solid wall (box) at ")
+    assert run.describe(walls[0]).startswith(f"iris: propeller {walls[0].part_index} struck obstacle wall (box) at ")
     loaded = load_run(tmp_path / "bump.mcap")
-    assert loaded.facts == run.facts
+    assert loaded.occurrences == run.occurrences
     replayed = replay(loaded)
-    for track, other in zip(run.tracks, replayed.tracks, strict=True):
+    for track, other in zip(run.drone_records, replayed.drone_records, strict=True):
         assert (track.tables["state"].rows == other.tables["state"].rows).all()
     if integrator == "rk4":
         reported = fly(parse_scenario(BUMP.format(strike="report"), "bump.toml", {"duration": 0.61}))
-        assert reported["iris"].tables["environment"]["motor_power"].min() == 1.0
+        assert reported["iris"].tables["environment"]["motor_effectiveness"].min() == 1.0
 
 
 def test_a_world_is_written_and_read_bit_for_bit():
     hill = HeightMap.from_grid([[0.0, 0.1], [0.3, 1.0 / 3.0]], 0.7)
     original = world(
-        TABLE, Placed("a", Sphere(Vec3(0.1, 0.2, 0.3), 0.4), Material(0.1, 0.9)), Capsule(ZERO, UP, 0.1), Ground(), hill,
+        TABLE, Obstacle("a", Sphere(Vec3(0.1, 0.2, 0.3), 0.4), Material(0.1, 0.9)), Capsule(ZERO, UP, 0.1), Ground(), hill,
         terrain=hill, collisions=True, propeller_strike="break",
     )  # fmt: skip
     assert world_from_json(world_json(original)) == original
@@ -400,7 +410,7 @@ def test_a_world_is_written_and_read_bit_for_bit():
 def test_a_sphere_of_the_world_is_an_obstacle_for_ilqr():
     """One description: the solid of the world, enlarged by the drone's radius."""
     sphere_world = world(TABLE, Sphere(Vec3(0.6, 0.05, 1.0), 0.2))
-    (ball,) = spheres_of(sphere_world, around=0.1)
+    (ball,) = sphere_obstacles(sphere_world, margin=0.1)
     assert ball == Sphere(Vec3(0.6, 0.05, 1.0), pytest.approx(0.3))
     ILQR(samara.vehicle("crazyflie_documented"), horizon=5, obstacles=[ball])
 
@@ -434,13 +444,13 @@ def test_a_range_finder_measures_the_hill_below():
         airborne=True, sensors=(finder,),
     )  # fmt: skip
     run = fly(Scenario("hill", (drone,), 6.0, rates=Rates(sensor=100.0), world=World(terrain=HILL)))
-    table = run.tracks[0].tables["range_finder"]
+    table = run.drone_records[0].tables["range_finder"]
     rows = np.searchsorted(
-        run.tables["state"].times_us if hasattr(run, "tables") else run.tracks[0].tables["state"].times_us,
+        run.tables["state"].times_us if hasattr(run, "tables") else run.drone_records[0].tables["state"].times_us,
         table.times_us,
     )
     p = run.position[np.clip(rows, 0, len(run.position) - 1)]
-    height = p[:, 2] - HILL.below(Vec3(*p.T)).point_W.z
+    height = p[:, 2] - HILL.tangent_plane(Vec3(*p.T)).point_W.z
     is_level = run.tilt[np.clip(rows, 0, len(run.position) - 1)] < math.radians(2.0)
     assert is_level.sum() > 40 and np.ptp(height[is_level]) > 1.0
     assert table["distance"].ravel()[is_level] == pytest.approx(height[is_level], abs=0.06)
@@ -448,7 +458,7 @@ def test_a_range_finder_measures_the_hill_below():
 
 @pytest.mark.long
 def test_a_range_finder_detects_the_solids_of_the_scenario():
-    """Forward and down, compiled, among all convex types and a map: equal to `distance_along`, without error."""
+    """Forward and down, compiled, among all convex types and a map: equal to `ray_distance`, without error."""
     solids = (TABLE.solid, Sphere(Vec3(3.0, 0.3, 1.0), 0.5), Capsule(Vec3(2.0, -1.0, 0.0), Vec3(2.0, -1.0, 3.0), 0.1))
     state = samara.hover(IRIS, Vec3(0.0, 0.2, 1.9))[0]
     for mounting in (DOWN, quat_from_euler(0.0, 0.3, 0.0), quat_from_euler(0.0, 0.2, -0.5)):
@@ -460,7 +470,7 @@ def test_a_range_finder_detects_the_solids_of_the_scenario():
             (sensor_rows,) = simulation.groups[0].sensors
             assert sensor_rows.sensor.traced is (len(obstacles) == 3)
             ray = Ray(state.p_W, rotate(mounting, Vec3(1.0, 0.0, 0.0)))
-            nearest = min(distance_along(ray, solid) for solid in (Ground(), *obstacles))
+            nearest = min(ray_distance(ray, solid) for solid in (Ground(), *obstacles))
             assert sensor_rows.reading[0, 0] == pytest.approx(min(nearest, 4.0), abs=1e-6)
 
 
@@ -468,22 +478,24 @@ def test_a_map_is_the_same_on_every_backend():
     """The cell found by NumPy and JAX, batched and under jit, and unrolled by CasADi: height and normal, also outside."""
     x, y = np.random.default_rng(3).uniform(-8.0, 8.0, (2, 200))
     p_W = Vec3(x, y, np.full(200, 4.0))
-    expected = np.stack([*HILL.below(p_W).point_W, *HILL.below(p_W).normal_W])
+    expected = np.stack([*HILL.tangent_plane(p_W).point_W, *HILL.tangent_plane(p_W).normal_W])
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        by_jax = jax.jit(lambda p: HILL.below(p))(Vec3(*(jnp.asarray(leaf) for leaf in p_W)))
+        by_jax = jax.jit(lambda p: HILL.tangent_plane(p))(Vec3(*(jnp.asarray(leaf) for leaf in p_W)))
         assert np.stack([*by_jax.point_W, *by_jax.normal_W]) == pytest.approx(expected, abs=1e-12)
-        rays = jax.jit(lambda p: distance_along(Ray(p, Vec3(0.6, 0.0, -0.8)), HILL))(
+        rays = jax.jit(lambda p: ray_distance(Ray(p, Vec3(0.6, 0.0, -0.8)), HILL))(
             Vec3(*(jnp.asarray(leaf) for leaf in p_W))
         )
     ray = Ray(p_W, Vec3(0.6, 0.0, -0.8))
-    assert np.asarray(rays) == pytest.approx(distance_along(ray, HILL), abs=1e-6)
+    assert np.asarray(rays) == pytest.approx(ray_distance(ray, HILL), abs=1e-6)
     symbol = casadi.SX.sym("p", 3)
-    plane = HILL.below(Vec3(*(symbol[k] for k in range(3))))
+    plane = HILL.tangent_plane(Vec3(*(symbol[k] for k in range(3))))
     code = casadi.Function("h", [symbol], [casadi.vertcat(*plane.point_W, *plane.normal_W)])
     unrolled = np.array([np.array(code(leaf)).ravel() for leaf in np.stack(p_W, axis=1)]).T
     assert unrolled == pytest.approx(expected, abs=1e-12)
     h = 1e-6
-    slope = (HILL.below(p_W + Vec3(h, 0.0, 0.0)).point_W.z - HILL.below(p_W + Vec3(-h, 0.0, 0.0)).point_W.z) / (2 * h)
+    slope = (
+        HILL.tangent_plane(p_W + Vec3(h, 0.0, 0.0)).point_W.z - HILL.tangent_plane(p_W + Vec3(-h, 0.0, 0.0)).point_W.z
+    ) / (2 * h)
     assert -expected[3] / expected[5] == pytest.approx(slope, abs=1e-6)
 
 
@@ -501,32 +513,35 @@ def test_a_map_is_read_from_a_file_and_travels_with_the_recording(tmp_path):
         parse_scenario(
             f"{HEAD}[ground]\n{line}\nspacing = 2.0\norigin = [-1, -2]\n", "a.toml", None, tmp_path
         ).world.terrain
-        for line in ('height_map = "hill.npy"', 'height_map = "hill.csv"', f"rows = {rows}")
+        for line in ('height_map = "hill.npy"', 'height_map = "hill.csv"', f"heights = {rows}")
     ]
     assert maps[0] == maps[1] == maps[2] == HeightMap([-1.0, 1.0], [-2.0, 0.0, 2.0], rows)
-    ball = '[[solids]]\nkind = "sphere"\ncenter = [0.1, 0, 0.2]\nradius = 0.3\n'
+    ball = '[[obstacles]]\nshape = "sphere"\ncentre = [0.1, 0, 0.2]\nradius = 0.3\n'
     text = f'{HEAD}armed = false\n[ground]\nheight_map = "hill.npy"\nspacing = 2.0\n{ball}'
     run = fly(parse_scenario(text, "a.toml", None, tmp_path), out=tmp_path / "a.mcap")
     (tmp_path / "hill.npy").unlink()
     replayed = replay(load_run(tmp_path / "a.mcap"))
-    assert (replayed.tracks[0].tables["state"].rows == run.tracks[0].tables["state"].rows).all()
-    assert any("struck solid 0 (sphere)" in line for line in log_messages(run))
+    assert (replayed.drone_records[0].tables["state"].rows == run.drone_records[0].tables["state"].rows).all()
+    assert any("struck obstacle 0 (sphere)" in line for line in log_messages(run))
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('[[solids]]\nkind = "cube"', r"solids\[0\].kind = 'cube': expected one of plane, sphere, capsule, box, height_map"),
-        ('[[solids]]\nkind = "sphere"\ncenter = [0, 0, 9]', r"solids\[0\].radius is missing"),
-        ('[[solids]]\nkind = "sphere"\ncenter = [0, 0, 9]\nradius = -1', "radius = -1: expected a number above 0"),
-        ('[[solids]]\nkind = "box"\ncenter = [0, 0, 9]\nsize = [1, 0, 1]', r"size\[1\] = 0: expected a number above 0"),
-        ('[[solids]]\nkind = "plane"\nnormal = [0, 0, 0]', "expected a direction"),
-        ('[[solids]]\nkind = "plane"\nrestitution = 2', r"restitution = 2.0: expected a number from 0 to 1"),
-        ('[[solids]]\nkind = "box"\ncenter = [0, 0, 1]\nsize = [1, 1, 1]', r"iris starts inside solid 0 \(box\)"),
-        ('[[solids]]\nkind = "height_map"\nfile = "none.npy"', r"solids\[0\].file = 'none.npy': expected a file beside"),
-        ('[[solids]]\nkind = "height_map"\nspacing = 1.0', r"expected a file \(.npz, .npy, .csv\) or rows of heights"),
-        ("[ground]\nrows = [[0, 1], [2]]\nspacing = 1", "rows: expected lists of equal length"),
-        ("[ground]\nrows = [[5, 5], [5, 5]]\nspacing = 1", "iris starts at a height of 1 m, below the ground; expected 5 m"),
+        ('[[obstacles]]\nshape = "cube"', r"obstacles\[0\].shape = 'cube': expected one of plane, sphere, capsule, box, "),
+        ('[[obstacles]]\nshape = "sphere"\ncentre = [0, 0, 9]', r"obstacles\[0\].radius is missing"),
+        ('[[obstacles]]\nshape = "sphere"\ncentre = [0, 0, 9]\nradius = -1', "radius = -1: expected a number above 0"),
+        ('[[obstacles]]\nshape = "box"\ncentre = [0, 0, 9]\nsize = [1, 0, 1]', r"size\[1\] = 0: expected a number above 0"),
+        ('[[obstacles]]\nshape = "plane"\nnormal = [0, 0, 0]', "expected a direction"),
+        ('[[obstacles]]\nshape = "plane"\nrestitution = 2', r"restitution = 2.0: expected a number from 0 to 1"),
+        ('[[obstacles]]\nshape = "box"\ncentre = [0, 0, 1]\nsize = [1, 1, 1]', r"iris starts inside obstacle 0 \(box\)"),
+        ('[[obstacles]]\nshape = "height_map"\nfile = "none.npy"', r"obstacles\[0\].file = 'none.npy': expected a file beside"),
+        (
+            '[[obstacles]]\nshape = "height_map"\nspacing = 1.0',
+            r"expected either a file \(.npz, .npy, .csv\) or rows of `heights`",
+        ),
+        ("[ground]\nheights = [[0, 1], [2]]\nspacing = 1", "heights: expected lists of equal length"),
+        ("[ground]\nheights = [[5, 5], [5, 5]]\nspacing = 1", "iris starts at a height of 1 m, below the ground; expected 5 m"),
         ("propeller_strike = 1", "propeller_strike = 1: expected one of report, break"),
     ],
 )  # fmt: skip
@@ -543,6 +558,6 @@ def test_a_thousand_drones_that_may_collide_fly():
     crazyflie = samara.vehicle("crazyflie_documented")
     states = [samara.hover(crazyflie, Vec3(float(k % 32), float(k // 32), 1.0))[0] for k in range(1000)]
     plant = plant_at(crazyflie, *states)
-    collider = Colliding(world(collisions=True), [plant], [range(1000)])
+    collider = CollisionWorld(world(collisions=True), [plant], [range(1000)])
     assert collider.advance(0, 4000) == []
     assert Quat(*plant.state[6:10, 0]).w == pytest.approx(1.0)

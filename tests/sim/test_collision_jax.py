@@ -8,22 +8,29 @@ from support.stage_runs import put_ground_below
 
 import samara
 from samara.compiler.jax.arrays import precision
-from samara.compiler.jax.folding_scalar import Folded, fold_over_others, folded, new_trace, rk4_rolled, unfolded
+from samara.compiler.jax.folding_scalar import (
+    FoldingScalar,
+    fold_over_others,
+    fold_tree,
+    new_trace,
+    rk4_loop,
+    unfold_leaves,
+)
 from samara.core.algebra import IDENTITY, ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
 from samara.physics.ground.solids import Box, Sphere
-from samara.physics.multirotor import at_rest, derivative, empty_command, environment_of
-from samara.scenario.world import Placed, World
-from samara.sim.collide.collisions import Colliding
-from samara.sim.collide.parts import hull_of, part_shapes, parts_of
-from samara.sim.plant import Plant, place
+from samara.physics.multirotor import complete_environment, derivative, state_at_rest, zero_command
+from samara.scenario.world import Obstacle, World
+from samara.sim.collide.collisions import CollisionWorld
+from samara.sim.collide.parts import collision_parts, hull_box, part_shapes
+from samara.sim.plant import Plant, set_plant_state
 from samara.world.collision import (
+    CollisionInertia,
     Impact,
-    Inertia,
     advance_with_impacts,
-    obstacles_of,
+    build_obstacles,
     parts_table,
 )
 from samara.world.drone_collision import Swarm, advance_drones_with_impacts
@@ -34,10 +41,12 @@ VEHICLE = IRIS.without_effect(
     *(effect.name for effect in IRIS.structure.effects if effect.name not in ("rotors", "contact"))
 )
 SOLIDS = (
-    Placed("wall", Box(Vec3(3.0, 0.0, 2.0), Vec3(0.01, 2.0, 2.0)), Material(0.5, 0.3)),
-    Placed("edge", Box(Vec3(10.0, 0.0, 1.0), Vec3(0.5, 2.0, 0.5), quat_from_euler(0.0, 0.6, 0.2)), Material(0.3, 0.4)),
-    Placed("table", Box(Vec3(20.0, 0.0, 0.75), Vec3(0.8, 0.8, 0.02)), Material(0.2, 0.5)),
-    Placed("ball", Sphere(Vec3(30.0, 0.0, 2.0), 0.4), Material(0.7, 0.1)),
+    Obstacle("wall", Box(Vec3(3.0, 0.0, 2.0), Vec3(0.01, 2.0, 2.0)), Material(0.5, 0.3)),
+    Obstacle(
+        "edge", Box(Vec3(10.0, 0.0, 1.0), Vec3(0.5, 2.0, 0.5), quat_from_euler(0.0, 0.6, 0.2)), Material(0.3, 0.4)
+    ),
+    Obstacle("table", Box(Vec3(20.0, 0.0, 0.75), Vec3(0.8, 0.8, 0.02)), Material(0.2, 0.5)),
+    Obstacle("ball", Sphere(Vec3(30.0, 0.0, 2.0), 0.4), Material(0.7, 0.1)),
 )
 TOPS = tuple(placed.solid for placed in SOLIDS if isinstance(placed.solid, Box))
 STARTS = {
@@ -52,7 +61,8 @@ STEPS, STEP_US = 250, 1000
 
 def starts():
     return [
-        at_rest(VEHICLE, p_W, q_WB)._replace(v_W=v_W, omega_B=omega_B) for p_W, v_W, q_WB, omega_B in STARTS.values()
+        state_at_rest(VEHICLE, p_W, q_WB)._replace(v_W=v_W, omega_B=omega_B)
+        for p_W, v_W, q_WB, omega_B in STARTS.values()
     ]
 
 
@@ -61,8 +71,8 @@ def fly_on_cpu():
     world = World(SOLIDS)
     plant = Plant(VEHICLE, n=len(STARTS), integrator="rk4", physics_us=STEP_US)
     for column, state in enumerate(starts()):
-        place(plant, column, state)
-    collider = Colliding(world, [plant], [range(len(STARTS))])
+        set_plant_state(plant, column, state)
+    collider = CollisionWorld(world, [plant], [range(len(STARTS))])
     states, collisions = [], []
     for step in range(STEPS):
         put_ground_below(plant, world, Ground())
@@ -74,17 +84,17 @@ def fly_on_cpu():
 def fly_in_jax():
     """Return the same states, and the impacts (steps, fields of an `Impact`, drones)."""
     solids = [placed.solid for placed in SOLIDS]
-    obstacles = obstacles_of(solids, [placed.material for placed in SOLIDS])
-    parts = parts_table(part_shapes(parts_of(VEHICLE)))
-    feet_B, template = VEHICLE["contact"].points_B, at_rest(VEHICLE)
-    calm, command = environment_of(VEHICLE), empty_command(VEHICLE)
+    obstacles = build_obstacles(solids, [placed.material for placed in SOLIDS])
+    parts = parts_table(part_shapes(collision_parts(VEHICLE)))
+    feet_B, template = VEHICLE["contact"].points_B, state_at_rest(VEHICLE)
+    calm, command = complete_environment(VEHICLE), zero_command(VEHICLE)
 
     def fly(state, duration, ground):
         environment = calm._replace(ground=ground)
-        return rk4_rolled(lambda x: derivative(x, command, VEHICLE, environment), state, duration)
+        return rk4_loop(lambda x: derivative(x, command, VEHICLE, environment), state, duration)
 
     def step(leaves, _):
-        state = folded(template, leaves, new_trace(jnp.dtype("float64")))
+        state = fold_tree(template, leaves, new_trace(jnp.dtype("float64")))
         ground = ground_below(state.p_W, state.q_WB, ground=Ground(), tops=TOPS, feet_B=feet_B)
         next_state, impact = advance_with_impacts(
             fly,
@@ -94,12 +104,12 @@ def fly_in_jax():
             parts=parts,
             obstacles=obstacles,
             ground=ground,
-            inertia=Inertia(VEHICLE.mass, VEHICLE.inertia_B),
+            inertia=CollisionInertia(VEHICLE.mass, VEHICLE.inertia_B),
         )
-        next_state = [jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(next_state)]
+        next_state = [jnp.broadcast_to(x, leaves[0].shape) for x in unfold_leaves(next_state)]
         return next_state, (
             jnp.stack(next_state),
-            jnp.stack([jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(impact)]),
+            jnp.stack([jnp.broadcast_to(x, leaves[0].shape) for x in unfold_leaves(impact)]),
         )
 
     with precision("float64"):
@@ -116,7 +126,7 @@ def fly_in_jax():
 def test_paths_impacts_and_bounces_are_those_of_the_cpu():
     expected, strikes = fly_on_cpu()
     states, impacts = fly_in_jax()
-    parts, impact = parts_of(VEHICLE), Impact(*np.moveaxis(impacts, 1, 0))
+    parts, impact = collision_parts(VEHICLE), Impact(*np.moveaxis(impacts, 1, 0))
     for drone, name in enumerate(STARTS):
         drone_strikes = [strike for strike in strikes if strike.drone == drone]
         steps = [strike.time_us // STEP_US for strike in drone_strikes]
@@ -155,7 +165,7 @@ FLIGHTS = {
     "a miss": [(Vec3(-0.4, 0.0, 5.0), Vec3(3.0, 0.0, 0.0)), (Vec3(0.4, 0.9, 5.0), Vec3(-2.0, 0.0, 0.0))],
 }
 LONE = (Vec3(0.0, 4.0, 5.0), Vec3(1.0, 0.0, 0.0))  # far from the other drones; it hits the ball
-BALL = Placed("ball", Sphere(Vec3(0.4, 4.0, 5.0), 0.1), Material(0.6, 0.2))
+BALL = Obstacle("ball", Sphere(Vec3(0.4, 4.0, 5.0), 0.1), Material(0.6, 0.2))
 TURNS = (Vec3(1.0, 2.0, -1.0), Vec3(-2.0, 0.5, 1.0), ZERO)
 COLLISION_STEPS = 100
 
@@ -166,7 +176,9 @@ def collision_starts():
     return np.array(
         [
             [
-                flatten(at_rest(FREE, p_W, quat_from_euler(0.1, -0.2, 0.3 * k))._replace(v_W=v_W, omega_B=TURNS[k]))
+                flatten(
+                    state_at_rest(FREE, p_W, quat_from_euler(0.1, -0.2, 0.3 * k))._replace(v_W=v_W, omega_B=TURNS[k])
+                )
                 for k, (p_W, v_W) in enumerate(drones)
             ]
             for drones in flights
@@ -181,7 +193,7 @@ def collide_on_cpu(starts):
     for flight in range(starts.shape[2]):
         plant = Plant(FREE, n=3, integrator="rk4", physics_us=STEP_US)
         plant.state[:] = starts[:, :, flight]
-        collider = Colliding(World((BALL,), collisions=True, drone=DRONE_MATERIAL), [plant], [range(3)])
+        collider = CollisionWorld(World((BALL,), collisions=True, drone=DRONE_MATERIAL), [plant], [range(3)])
         flight_strikes, path = [], []
         for step in range(COLLISION_STEPS):
             flight_strikes += collider.advance(step * STEP_US, (step + 1) * STEP_US)
@@ -192,29 +204,29 @@ def collide_on_cpu(starts):
 
 
 def collide_in_jax(starts):
-    parts = parts_of(FREE)
-    calm, command = environment_of(FREE), empty_command(FREE)
+    parts = collision_parts(FREE)
+    calm, command = complete_environment(FREE), zero_command(FREE)
 
     def fly(state, duration, inputs):
-        return rk4_rolled(lambda x: derivative(x, command, FREE, calm), state, duration)
+        return rk4_loop(lambda x: derivative(x, command, FREE, calm), state, duration)
 
     def step(leaves, _):
         trace = new_trace(jnp.dtype("float64"))
-        index = Folded(jnp.broadcast_to(jnp.arange(3.0)[:, None], leaves[0].shape), trace)
+        index = FoldingScalar(jnp.broadcast_to(jnp.arange(3.0)[:, None], leaves[0].shape), trace)
         next_state, impact = advance_drones_with_impacts(
             fly,
-            folded(at_rest(FREE), leaves, trace),
+            fold_tree(state_at_rest(FREE), leaves, trace),
             STEP_US * 1e-6,
             (),
             index=index,
-            swarm=Swarm(3, hull_of(at_rest(FREE), parts).half, DRONE_MATERIAL, fold_over_others),
+            swarm=Swarm(3, hull_box(state_at_rest(FREE), parts).half, DRONE_MATERIAL, fold_over_others),
             parts=parts_table(part_shapes(parts)),
-            obstacles=obstacles_of([BALL.solid], [BALL.material]),
+            obstacles=build_obstacles([BALL.solid], [BALL.material]),
             ground=Ground(),
-            inertia=Inertia(FREE.mass, FREE.inertia_B),
+            inertia=CollisionInertia(FREE.mass, FREE.inertia_B),
         )
         rows, impacts = (
-            [jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(tree)] for tree in (next_state, impact)
+            [jnp.broadcast_to(x, leaves[0].shape) for x in unfold_leaves(tree)] for tree in (next_state, impact)
         )
         return rows, (jnp.stack(rows), jnp.stack(impacts))
 
@@ -233,7 +245,7 @@ def test_drones_that_meet_bounce_as_on_the_cpu():
     expected, strikes = collide_on_cpu(starts)
     states, impacts = collide_in_jax(starts)
     assert np.abs(states - expected).max() < 1e-10
-    impact, parts = Impact(*np.moveaxis(impacts, 1, 0)), parts_of(FREE)
+    impact, parts = Impact(*np.moveaxis(impacts, 1, 0)), collision_parts(FREE)
     for flight, name in enumerate(FLIGHTS):
         assert any(strike.other >= 0 for strike in strikes[flight]) == (name != "a miss")
         assert any(strike.solid == 0 for strike in strikes[flight] if strike.drone == 2)

@@ -5,13 +5,13 @@ import pytest
 
 import samara
 from samara.core.algebra import Vec3
-from samara.physics.multirotor import at_rest, wrench_breakdown
+from samara.physics.multirotor import state_at_rest, wrench_breakdown
 from samara.physics.types import CALM
 from samara.plan.trajectory import hover as hold
 from samara.plan.trajectory import line
 from samara.scenario.scenario import Drone, Scenario
-from samara.sensors.site import place
-from samara.vehicles.trim import at_density
+from samara.sensors.site import site_from_degrees
+from samara.vehicles.trim import scale_to_density
 
 PUBLISHED = {
     0: 1.2250,
@@ -29,7 +29,7 @@ def isa_density(altitude):
 
 def home_options(altitude):
     """Return a home at an altitude, and the environment there."""
-    home = place(47.0, 8.0, float(altitude))
+    home = site_from_degrees(47.0, 8.0, float(altitude))
     return {"home": home, "environment": CALM._replace(air_density=isa_density(altitude))}
 
 
@@ -48,7 +48,7 @@ def column(track, table, field):
 def test_the_density_at_home_is_the_published_one(altitude):
     scenario = samara.load_scenario("hover", {"environment.altitude": altitude})
     assert f"{scenario.environment.air_density:.4e}" == f"{PUBLISHED[altitude]:.4e}"
-    assert scenario.environment_at(0.0).air_density == scenario.environment.air_density
+    assert scenario.environment_by_height(0.0).air_density == scenario.environment.air_density
 
 
 @pytest.mark.parametrize("altitude", [0, 488, 1488, 3000])
@@ -56,7 +56,7 @@ def test_home_and_height_add_up(altitude):
     """At one altitude the density is the same for every home."""
     for home in (altitude, altitude - 10.0, altitude - 900.0):
         scenario = samara.load_scenario("hover", {"environment.altitude": home})
-        density = scenario.environment_at(altitude - home).air_density
+        density = scenario.environment_by_height(altitude - home).air_density
         assert density == pytest.approx(isa_density(altitude), rel=1e-12)
 
 
@@ -88,29 +88,29 @@ def test_without_an_environment_everything_is_at_sea_level():
     scenario = samara.load_scenario("hover", {**settings, "drones.armed": False, "expect": {}})
     track, gps = samara.fly(scenario)["drone"], scenario.drones[0].sensors[0]
     assert column(track, "environment", "air_density")[0] == pytest.approx(1.225, rel=1e-5)
-    density, altitude = column(track, "environment", "air_density"), gps.about.origin.altitude
+    density, altitude = column(track, "environment", "air_density"), gps.model.origin.altitude
     pressure = density[-1] * 287.05287 * (288.15 - 0.0065 * altitude)
     assert column(track, "barometer", "pressure")[-1] == pytest.approx(pressure, rel=1e-6)
 
 
 def test_ideal_barometers_use_the_altitude_of_home():
     scenario = samara.load_scenario("hover", {"environment.altitude": 3000.0, "drones.sensors": ["barometer"]})
-    reading = scenario.drones[0].sensors[0].measure(at_rest(CRAZYFLIE), (), CRAZYFLIE, CALM, ())
+    reading = scenario.drones[0].sensors[0].measure(state_at_rest(CRAZYFLIE), (), CRAZYFLIE, CALM, ())
     assert f"{reading[0]:.4e}" == f"{7.0109e4:.4e}"  # the published pressure at 3000 m
 
 
 def test_a_given_density_is_that_at_home_and_thins_with_height():
     scenario = samara.load_scenario("hover", {"environment.altitude": 500.0, "environment.air_density": 1.1})
-    assert scenario.environment_at(0.0).air_density == 1.1
+    assert scenario.environment_by_height(0.0).air_density == 1.1
     expected = 1.1 * isa_density(1500.0) / isa_density(500.0)
-    assert scenario.environment_at(1000.0).air_density == pytest.approx(expected, rel=1e-12)
+    assert scenario.environment_by_height(1000.0).air_density == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["crazyflie", "iris", "rigid_body_quadrotor"])
 def test_drag_and_damping_are_linear_in_the_density(name):
     vehicle = samara.vehicle(name)
     speeds = (500.0,) * len(vehicle.rotors)
-    state = at_rest(vehicle, Vec3(0.0, 0.0, 50.0))
+    state = state_at_rest(vehicle, Vec3(0.0, 0.0, 50.0))
     state = state._replace(v_W=Vec3(3.0, -2.0, 1.0), omega_B=Vec3(0.4, 0.3, -0.2), rotor_speed=speeds)
     command = (0.0,) * vehicle.command_size
     thick, thin = (wrench_breakdown(state, command, vehicle, CALM._replace(air_density=rho)) for rho in (1.225, 0.49))
@@ -135,11 +135,11 @@ def test_a_model_at_a_density_gives_the_thrust_there():
         state, command = samara.hover(vehicle, environment=CALM._replace(air_density=0.9))
         state = state._replace(v_W=Vec3(1.0, 0.5, 0.0), omega_B=Vec3(0.1, 0.2, 0.3))
         expected = wrench_breakdown(state, command, vehicle, CALM._replace(air_density=0.9))
-        model = wrench_breakdown(state, command, at_density(vehicle, 0.9), CALM)
+        model = wrench_breakdown(state, command, scale_to_density(vehicle, 0.9), CALM)
         for effect in {"rotors", "drag", "damping", "rotor_drag"} & set(expected):
             for model_vector, expected_vector in zip(model[effect], expected[effect], strict=True):
                 assert tuple(model_vector) == pytest.approx(tuple(expected_vector), rel=1e-12, abs=1e-15)
-    assert at_density(CRAZYFLIE, 1.225) is CRAZYFLIE
+    assert scale_to_density(CRAZYFLIE, 1.225) is CRAZYFLIE
 
 
 @pytest.mark.long

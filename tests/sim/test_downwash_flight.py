@@ -12,9 +12,18 @@ from samara.control.registry import CONTROLLERS
 from samara.core.algebra import IDENTITY, Quat, Vec3, cross, direction, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
 from samara.physics.air.atmosphere import density_at_height
-from samara.physics.air.downwash import DOWNWASH, PUSHED, Downwash, Exposed, Jet, downwash_wrench, jet_of, pushed_wrench
+from samara.physics.air.downwash import (
+    DOWNWASH,
+    EXTERNAL_WRENCH,
+    Downwash,
+    DownwashReceiver,
+    Jet,
+    downwash_wrench,
+    rotor_jet,
+    sum_wrenches,
+)
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import at_rest, derivative, environment_of
+from samara.physics.multirotor import complete_environment, derivative, state_at_rest
 from samara.physics.types import CALM, Environment
 from samara.plan import trajectory
 from samara.record.load import load_run
@@ -26,7 +35,7 @@ from samara.scenario.timeline import Rates
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
-from samara.sim.stages.downwash import Pressing, downwash_on, margins
+from samara.sim.stages.downwash import DownwashGroup, downwash_wrenches, margins
 from samara.wind.turbulence import Dryden
 
 SEPARATION = 0.5
@@ -54,8 +63,10 @@ def stacked_scenario(places=POSITIONS[:2], *, vehicle=None, duration=1.0, drone_
 
 
 def downwash_group(vehicle, state):
-    environment = np.array(flatten(environment_of(vehicle, CALM)), dtype=float)
-    return Pressing(vehicle, np.arange(state.shape[1]), state, np.repeat(environment[:, None], state.shape[1], axis=1))
+    environment = np.array(flatten(complete_environment(vehicle, CALM)), dtype=float)
+    return DownwashGroup(
+        vehicle, np.arange(state.shape[1]), state, np.repeat(environment[:, None], state.shape[1], axis=1)
+    )
 
 
 def total_thrust(track):
@@ -68,7 +79,7 @@ def pushes(track, field="f_W"):
     """Return f_W [N] or τ_B [N·m] of the downwash of others, at every logged time, (m, 3)."""
     table = track.tables["environment"]
     rows = np.searchsorted(table.times_us, track.tables["state"].times_us, side="right") - 1
-    return np.stack([table[f"pushes[0].{field}.{axis}"] for axis in "xyz"], axis=1)[rows]
+    return np.stack([table[f"external_wrenches[0].{field}.{axis}"] for axis in "xyz"], axis=1)[rows]
 
 
 # A push ----------------------------------------------------------------------------------------------------------------
@@ -76,11 +87,11 @@ def pushes(track, field="f_W"):
 
 def test_a_push_moves_a_body_as_newton_and_euler_say():
     """Δv̇ = (f_W + R f_B)/m, Δω̇ = J⁻¹ τ, two wrenches add up; a vehicle without the effect feels none."""
-    vehicle = samara.vehicle("iris_documented").with_effect(PUSHED)
+    vehicle = samara.vehicle("iris_documented").with_effect(EXTERNAL_WRENCH)
     q_WB = quat_from_euler(0.3, -0.2, 1.0)
-    state, command = at_rest(vehicle, Vec3(0.0, 0.0, 5.0), q_WB), (0.3,) * 4
+    state, command = state_at_rest(vehicle, Vec3(0.0, 0.0, 5.0), q_WB), (0.3,) * 4
     f_B, tau_B, f_W = Vec3(1.0, -2.0, 0.5), Vec3(0.02, 0.01, -0.03), Vec3(0.4, 0.2, -3.0)
-    environment = Environment(pushes=(Wrench(f_B, tau_B), Wrench(f_W=f_W)))
+    environment = Environment(external_wrenches=(Wrench(f_B, tau_B), Wrench(f_W=f_W)))
     calm, pushed = derivative(state, command, vehicle), derivative(state, command, vehicle, environment)
     acceleration = np.array(pushed.v_W) - np.array(calm.v_W)
     assert acceleration * vehicle.mass == pytest.approx(np.array(rotate(q_WB, f_B)) + np.array(f_W), rel=1e-12)
@@ -89,18 +100,18 @@ def test_a_push_moves_a_body_as_newton_and_euler_say():
     assert inertia @ angular_acceleration == pytest.approx(np.array(tau_B), rel=1e-12)
     assert flatten(derivative(state, command, vehicle, CALM)) == flatten(calm)
     unaffected = samara.vehicle("iris_documented")
-    unaffected_state = at_rest(unaffected, Vec3(0.0, 0.0, 5.0), q_WB)
+    unaffected_state = state_at_rest(unaffected, Vec3(0.0, 0.0, 5.0), q_WB)
     assert derivative(unaffected_state, command, unaffected, environment) == derivative(
         unaffected_state, command, unaffected
     )
-    assert pushed_wrench(()) == Wrench()
+    assert sum_wrenches(()) == Wrench()
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 def test_compiled_code_takes_pushes_too(backend):
     vehicle = downwash_vehicle("iris_documented")
     state, command = samara.hover(vehicle)
-    pushed = Environment(pushes=(Wrench(f_W=Vec3(0.0, 1.0, -2.0)), Wrench(tau_B=Vec3(0.01, 0.0, 0.0))))
+    pushed = Environment(external_wrenches=(Wrench(f_W=Vec3(0.0, 1.0, -2.0)), Wrench(tau_B=Vec3(0.01, 0.0, 0.0))))
     fast = samara.compile(vehicle, backend=backend).step(state, command, 1e-3, environment=pushed)
     slow = samara.step(state, command, vehicle, dt=1e-3, environment=pushed)
     assert flatten(fast) == pytest.approx(flatten(slow), rel=1e-12, abs=1e-15)
@@ -113,7 +124,7 @@ def test_compiled_code_takes_pushes_too(backend):
 def test_the_lower_drone_carries_the_force_of_the_jet():
     """ΣT = mg + 4 · ½ C_D πR² (2mg/πb²) e^{−2r²/b²},  b² = (2R)² + (k s)²: by hand, at the height where the lower settles."""
     run = fly(stacked_scenario(duration=12.0, controller="geometric"))
-    lower, upper = run.tracks
+    lower, upper = run.drone_records
     rotor, weight = lower.vehicle.rotors[0], lower.vehicle.mass * lower.vehicle["gravity"].acceleration
     s = upper.position[-1, 2] - lower.position[-1, 2]
     b2 = (2 * rotor.radius) ** 2 + (0.113 * s) ** 2
@@ -135,15 +146,15 @@ def air_at(state):
 def test_pushes_are_those_of_the_recorded_states():
     """Every tick, from the logged states by the functions of the physics, drone by drone."""
     run = fly(stacked_scenario(POSITIONS))
-    for i, track in enumerate(run.tracks):
+    for i, track in enumerate(run.drone_records):
         for row in (0, 20, 50):
             states = [
-                unflatten(at_rest(member.vehicle), iter(member.tables["state"].rows[row].tolist()))
-                for member in run.tracks
+                unflatten(state_at_rest(member.vehicle), iter(member.tables["state"].rows[row].tolist()))
+                for member in run.drone_records
             ]
-            exposed = Exposed(states[i].p_W, states[i].q_WB)
+            exposed = DownwashReceiver(states[i].p_W, states[i].q_WB)
             wrenches = [
-                downwash_wrench(exposed, jet_of(other, track.vehicle, air_at(other)), track.vehicle, Downwash())
+                downwash_wrench(exposed, rotor_jet(other, track.vehicle, air_at(other)), track.vehicle, Downwash())
                 for j, other in enumerate(states)
                 if j != i
             ]
@@ -151,7 +162,7 @@ def test_pushes_are_those_of_the_recorded_states():
             assert pushes(track)[row] == pytest.approx(expected, rel=1e-11, abs=1e-16)
             expected_torque = np.sum([list(wrench.tau_B) for wrench in wrenches], axis=0)
             assert pushes(track, "tau_B")[row] == pytest.approx(expected_torque, rel=1e-9, abs=1e-17)
-    assert np.abs(pushes(run.tracks[0], "tau_B")).max() > 1e-5  # the third is not quite above them
+    assert np.abs(pushes(run.drone_records[0], "tau_B")).max() > 1e-5  # the third is not quite above them
 
 
 @pytest.mark.long
@@ -171,14 +182,16 @@ def test_stopped_rotors_have_no_downwash():
     lower, upper = scenario.drones
     resting = replace(upper, airborne=False, armed=False)
     run = fly(replace(scenario, drones=(lower, resting)))
-    assert np.array_equal(pushes(run.tracks[0]), np.zeros((6, 3)))
+    assert np.array_equal(pushes(run.drone_records[0]), np.zeros((6, 3)))
 
 
 def test_another_order_of_drones_is_the_same_flight():
     run = fly(stacked_scenario(POSITIONS))
     permuted = fly(stacked_scenario([POSITIONS[k] for k in (2, 0, 1)]))
     for index, permuted_index in ((0, 1), (1, 2), (2, 0)):
-        expected, rows = (track.tables["state"].rows for track in (run.tracks[index], permuted.tracks[permuted_index]))
+        expected, rows = (
+            track.tables["state"].rows for track in (run.drone_records[index], permuted.drone_records[permuted_index])
+        )
         assert rows == pytest.approx(expected, rel=1e-9, abs=1e-11)
 
 
@@ -189,19 +202,19 @@ def test_downwash_acts_on_another_vehicle_and_not_on_one_without_it():
     scenario = stacked_scenario(places, duration=0.1)
     drones = tuple(replace(drone, vehicle=vehicle) for drone, vehicle in zip(scenario.drones, mixed, strict=True))
     run = fly(replace(scenario, drones=drones))
-    assert pushes(run.tracks[0])[0, 2] < -0.01
-    assert not pushes(run.tracks[1]).any()
-    assert "pushes[0].f_W.x" not in run.tracks[2].tables["environment"].fields
+    assert pushes(run.drone_records[0])[0, 2] < -0.01
+    assert not pushes(run.drone_records[1]).any()
+    assert "external_wrenches[0].f_W.x" not in run.drone_records[2].tables["environment"].fields
     pair = fly(replace(scenario, drones=drones[:2]))
-    assert np.array_equal(pair.tracks[0].position, run.tracks[0].position)
+    assert np.array_equal(pair.drone_records[0].position, run.drone_records[0].position)
 
 
 def test_a_push_is_held_through_a_regrouping():
     """A payload between two ticks of the wind makes another group: the environment recorded there keeps its wrench."""
     loaded = Event(at(0.105), events.add_payload(0.002, drone="d1"))
-    table = fly(stacked_scenario(duration=0.2, drone_events=[loaded])).tracks[0].tables["environment"]
+    table = fly(stacked_scenario(duration=0.2, drone_events=[loaded])).drone_records[0].tables["environment"]
     row = table.times_us.tolist().index(105_000)
-    assert table["pushes[0].f_W.z"][row] == table["pushes[0].f_W.z"][row - 1] < 0.0
+    assert table["external_wrenches[0].f_W.z"][row] == table["external_wrenches[0].f_W.z"][row - 1] < 0.0
 
 
 @pytest.mark.parametrize("name", ["crazyflie", "iris", "iris_documented", "hexarotor_tilted", "octorotor_x"])
@@ -214,8 +227,8 @@ def test_compiled_jets_are_those_of_arrays_bit_for_bit(name):
     state[13 : 13 + len(vehicle.rotors)] *= rng.uniform(0.0, 1.2, (len(vehicle.rotors), n))
     state[13 : 13 + len(vehicle.rotors), :5] = 0.0
     group = downwash_group(vehicle, state)
-    environment = environment_of(vehicle, CALM)
-    expected = flatten(jet_of(unflatten(at_rest(vehicle), iter(state)), vehicle, environment))
+    environment = complete_environment(vehicle, CALM)
+    expected = flatten(rotor_jet(unflatten(state_at_rest(vehicle), iter(state)), vehicle, environment))
     for jet_row, expected_row in zip(group.jets, expected, strict=True):
         assert (
             jet_row.tobytes() == (expected_row + np.zeros(n) if np.ndim(expected_row) == 0 else expected_row).tobytes()
@@ -232,12 +245,12 @@ def test_excluded_pairs_do_not_matter():
     state[:3] = rng.uniform(-1.5, 1.5, (3, n))
     state[6:10] = rng.normal(size=(4, n)) + np.array([[3.0], [0.0], [0.0], [0.0]])
     state[6:10] /= np.linalg.norm(state[6:10], axis=0)
-    wrenches = downwash_on([downwash_group(vehicle, state)])[0]
-    motion = unflatten(at_rest(vehicle), iter(state))
-    jets = jet_of(motion, vehicle, CALM)
+    wrenches = downwash_wrenches([downwash_group(vehicle, state)])[0]
+    motion = unflatten(state_at_rest(vehicle), iter(state))
+    jets = rotor_jet(motion, vehicle, CALM)
     all_pairs = sum_over_others(
         lambda exposed, jet: downwash_wrench(exposed, jet, vehicle, Downwash()),
-        Exposed(motion.p_W, Quat(*state[6:10])),
+        DownwashReceiver(motion.p_W, Quat(*state[6:10])),
         jets,
     )
     expected = np.stack([*all_pairs.f_W, *all_pairs.tau_B])
@@ -255,11 +268,11 @@ def test_a_small_crowd_by_a_loop_over_all_pairs_in_floats():
         )
         for _ in range(n)
     ]
-    wrenches = downwash_on([downwash_group(vehicle, np.array([flatten(state) for state in states]).T)])[0]
-    jets = [jet_of(state, vehicle, CALM) for state in states]
+    wrenches = downwash_wrenches([downwash_group(vehicle, np.array([flatten(state) for state in states]).T)])[0]
+    jets = [rotor_jet(state, vehicle, CALM) for state in states]
     for i, state in enumerate(states):
         parts = [
-            downwash_wrench(Exposed(state.p_W, state.q_WB), jet, vehicle, Downwash())
+            downwash_wrench(DownwashReceiver(state.p_W, state.q_WB), jet, vehicle, Downwash())
             for j, jet in enumerate(jets)
             if j != i
         ]
@@ -284,10 +297,10 @@ def test_no_drone_within_the_width_of_a_jet_is_excluded(spread):
     radial = tangent * (r * np.cos(azimuth)) + cross(axis, tangent) * (r * np.sin(azimuth))
     p_W = origin + axis * s + radial + hub_offset
     jet = Jet(origin, axis, 0.3, radius)
-    for margin in margins(Exposed(p_W, IDENTITY), jet, hub, spread):
+    for margin in margins(DownwashReceiver(p_W, IDENTITY), jet, hub, spread):
         assert (margin > -1e-12).all()
     far_W = origin + axis * s + radial * (8.0 * np.sqrt(radius**2 + (spread * s) ** 2) / r)
-    assert (margins(Exposed(far_W, IDENTITY), jet, hub, spread)[1] < 0.0).all()
+    assert (margins(DownwashReceiver(far_W, IDENTITY), jet, hub, spread)[1] < 0.0).all()
 
 
 @pytest.mark.long
@@ -295,7 +308,7 @@ def test_a_thousand_fly_with_it():
     """Ten layers of a hundred: all stay in the air, the top layer feels nothing, those below are pushed down."""
     places = [(0.6 * (k % 10), 0.6 * (k // 10 % 10), 2.0 + 0.8 * (k // 100)) for k in range(1000)]
     run = fly(stacked_scenario(places, duration=1.0))
-    forces = np.array([pushes(track)[-1, 2] for track in run.tracks]).reshape(10, 100)
+    forces = np.array([pushes(track)[-1, 2] for track in run.drone_records]).reshape(10, 100)
     assert not run.crashed and (forces[:9] < 0.0).all()
     assert np.abs(forces[9]).max() < 1e-6 * np.abs(forces[8]).min()
 
@@ -303,13 +316,13 @@ def test_a_thousand_fly_with_it():
 @pytest.mark.parametrize("controller", [name for name in CONTROLLERS if name != "ilqr"])
 def test_every_controller_flies_in_it(controller):
     run = fly(stacked_scenario(duration=2.0, controller=controller))
-    assert not run.crashed and run.tracks[0].error.max() < 0.35
+    assert not run.crashed and run.drone_records[0].error.max() < 0.35
 
 
 @pytest.mark.long
 def test_ilqr_flies_in_it():
     run = fly(stacked_scenario(duration=2.0, controller="ilqr"))
-    assert not run.crashed and run.tracks[0].error.max() < 0.35
+    assert not run.crashed and run.drone_records[0].error.max() < 0.35
 
 
 # Replay --------------------------------------------------------------------------------------------------------------------
@@ -321,7 +334,7 @@ def test_a_replay_needs_no_neighbours(tmp_path, integrator):
     scenario = replace(stacked_scenario(POSITIONS, duration=0.5), integrator=integrator)
     run = fly(scenario, out=tmp_path / "run.mcap")
     recorded_run = load_run(tmp_path / "run.mcap")
-    assert recorded_run.tracks[0].vehicle == downwash_vehicle()
+    assert recorded_run.drone_records[0].vehicle == downwash_vehicle()
     assert fingerprint(replay(recorded_run)) == fingerprint(run) == fingerprint(fly(scenario))
 
 
@@ -330,10 +343,10 @@ def test_a_vehicle_without_downwash_replays_the_other_inputs(tmp_path):
     failing = Event(at(0.3), events.fail_motor(1, drone="d0"))
     run = fly(stacked_scenario(duration=0.4, drone_events=[failing]))
     unaffected = samara.vehicle("crazyflie_documented")
-    speeds = replay(run, vehicle=unaffected).tracks[0].tables["state"]["rotor_speed"][-1]
+    speeds = replay(run, vehicle=unaffected).drone_records[0].tables["state"]["rotor_speed"][-1]
     assert speeds[1] < 0.1 * speeds[0]
-    upper = replay(run, vehicle=unaffected).tracks[1]
-    assert np.array_equal(upper.position, run.tracks[1].position)
+    upper = replay(run, vehicle=unaffected).drone_records[1]
+    assert np.array_equal(upper.position, run.drone_records[1].position)
 
 
 # From a file ------------------------------------------------------------------------------------------------------------
@@ -402,10 +415,10 @@ def test_no_downwash_costs_nothing(monkeypatch):
     def fail(*_):
         raise AssertionError("downwash_on was called")
 
-    monkeypatch.setattr("samara.sim.stages.downwash.downwash_on", fail)
+    monkeypatch.setattr("samara.sim.stages.downwash.downwash_wrenches", fail)
     simulation = Simulation(stacked_scenario(vehicle=samara.vehicle("crazyflie_documented"), duration=0.1))
     simulation.run()
-    assert simulation.bus().drones[0].environment.pushes == ()
+    assert simulation.bus().drones[0].environment.external_wrenches == ()
 
 
 def test_flights_of_a_batch_have_no_downwash_on_each_other():

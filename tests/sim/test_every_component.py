@@ -14,18 +14,18 @@ import pytest
 from support.components import FIELD, REPLAY, Bundle, bundles, components
 
 import samara
-from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
-from samara.compiler.trace.program import program_of
-from samara.compiler.trace.tape_scalar import play
-from samara.control.registry import controller_named, instants_ahead
+from samara.compiler.jax.folding_scalar import fold_tree, new_trace, unfold_leaves
+from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.tape_scalar import evaluate_program
+from samara.control.registry import create_controller, look_ahead_count
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.estimate.estimator import Sample
-from samara.physics.multirotor import at_rest, derivative, empty_command, environment_of
+from samara.estimate.estimator import SensorSample
+from samara.physics.multirotor import complete_environment, derivative, state_at_rest, zero_command
 from samara.physics.types import Reference
 from samara.scenario.scenario import ScenarioError
 from samara.sensors.registry import SENSOR_TYPES
-from samara.wind.sources import is_traced, wind_at
+from samara.wind.sources import evaluate_wind, is_traced
 
 jax.config.update("jax_enable_x64", True)
 
@@ -36,7 +36,7 @@ seed = 5
 
 [rates]
 physics = 1000
-autopilot = 250
+control = 250
 sensor = 500
 
 [[drones]]
@@ -46,7 +46,7 @@ start = [0.0, 0.0, 2.0]
 airborne = true
 
 [[drones.tasks]]
-kind = "hover"
+type = "hover"
 at = [0.1, 0.0, 2.0]
 duration = 10.0
 """
@@ -97,7 +97,7 @@ MARKED = [
 
 def rows(run):
     """Return the last row of every stream."""
-    return {name: table.rows[-1] for name, table in run.tracks[0].tables.items() if len(table.rows)}
+    return {name: table.rows[-1] for name, table in run.drone_records[0].tables.items() if len(table.rows)}
 
 
 def final(flights, number):
@@ -154,9 +154,9 @@ def rejection_reason(folder, settings, backend):
 def component_function(component, scenario):
     """Return the traced function of a component with arguments for it; None for one that is not traced."""
     drone = scenario.drones[0]
-    vehicle, state = drone.vehicle, at_rest(drone.vehicle, Vec3(0.1, -0.2, 2.0))
+    vehicle, state = drone.vehicle, state_at_rest(drone.vehicle, Vec3(0.1, -0.2, 2.0))
     state = state._replace(v_W=Vec3(0.5, -0.3, 0.2), omega_B=Vec3(0.2, -0.1, 0.3))
-    environment, command, dt = environment_of(vehicle), empty_command(vehicle), 0.004
+    environment, command, dt = complete_environment(vehicle), zero_command(vehicle), 0.004
     if component.registry == "sensor":
         (sensor,) = drone.sensors
         if not sensor.traced:
@@ -175,8 +175,8 @@ def component_function(component, scenario):
         estimator = drone.estimator
         if component.settings.get("drones.sensors"):
             names, samples = (
-                estimator.needs,
-                tuple(Sample(sensor.reading, 1.0) for sensor in (estimator.driver, *estimator.aids)),
+                estimator.sensor_names,
+                tuple(SensorSample(sensor.reading, 1.0) for sensor in (estimator.driver, *estimator.aids)),
             )
             component_state = estimator.initial(state, (0.1,) * estimator.start_normals)
             return lambda readings, *state_inputs: estimator.update(
@@ -184,16 +184,16 @@ def component_function(component, scenario):
             ), (samples, component_state, dt)
         return estimator.update, (state, (0.3,) * estimator.normals_needed, estimator.initial(state), dt)
     if component.registry == "controller":
-        if instants_ahead(component.name):
+        if look_ahead_count(component.name):
             return None
         controller, reference_value = (
-            controller_named(component.name, vehicle, period=dt),
+            create_controller(component.name, vehicle, period=dt),
             Reference(Vec3(0.0, 0.0, 2.0)),
         )
         return lambda x, reference, component_state: controller.call(x, reference, vehicle, component_state), (
             state,
             reference_value,
-            controller.memory,
+            controller.initial_state,
         )
     if component.registry == "effect":
         return lambda x, u, air: derivative(x, u, vehicle, air), (state, command, environment)
@@ -202,7 +202,7 @@ def component_function(component, scenario):
         if not is_traced(wind):
             return None
         arguments = (0.5, dt, (0.3,) * wind.normals_needed, wind.initial(), state.p_W, state.v_W)
-        return lambda *inputs: wind_at(wind, *inputs), arguments
+        return lambda *inputs: evaluate_wind(wind, *inputs), arguments
     return None
 
 
@@ -215,15 +215,17 @@ def test_every_component_traces_to_the_numbers_of_python(folder, component):
     function, arguments = traced_function
     expected = flatten(function(*arguments))
     groups = [flatten(argument) for argument in arguments]
-    program = program_of(lambda *inputs: (function(*inputs),), *arguments)
-    np.testing.assert_allclose(play(program, groups)[0], expected, rtol=1e-9, atol=1e-12)
+    program = trace_program(lambda *inputs: (function(*inputs),), *arguments)
+    np.testing.assert_allclose(evaluate_program(program, groups)[0], expected, rtol=1e-9, atol=1e-12)
 
-    def traced(*leaves):
+    def trace_leaves(*leaves):
         trace, leaf_iterator = new_trace(jnp.float64), iter(leaves)
-        inputs = [folded(argument, [next(leaf_iterator) for _ in flatten(argument)], trace) for argument in arguments]
-        return [jnp.asarray(x, float) for x in unfolded(function(*inputs))]
+        inputs = [
+            fold_tree(argument, [next(leaf_iterator) for _ in flatten(argument)], trace) for argument in arguments
+        ]
+        return [jnp.asarray(x, float) for x in unfold_leaves(function(*inputs))]
 
-    assert len(jax.eval_shape(traced, *(leaf for group in groups for leaf in group))) == len(expected)
+    assert len(jax.eval_shape(trace_leaves, *(leaf for group in groups for leaf in group))) == len(expected)
 
 
 def test_every_type_of_sensor_fails_under_the_name_of_its_fault(folder):
@@ -234,7 +236,7 @@ def test_every_type_of_sensor_fails_under_the_name_of_its_fault(folder):
     faults = [min(SENSOR_TYPES[sensor.name].fault_names) for sensor in sensors]
     events = [{"at": 0.15, "do": "fail_sensor", "sensor": fault} for fault in faults]
     failed, intact = (
-        samara.fly(samara.load_scenario(folder, {**settings, "events": event_list})).tracks[0].tables
+        samara.fly(samara.load_scenario(folder, {**settings, "events": event_list})).drone_records[0].tables
         for event_list in (events, [])
     )
     for sensor in sensors:

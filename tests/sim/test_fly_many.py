@@ -7,7 +7,7 @@ import pytest
 
 import samara
 from samara.compiler.batch_parameters import _parametric_code
-from samara.control.registry import tuned
+from samara.control.registry import controller_spec
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.plan import trajectory as plan
@@ -32,8 +32,8 @@ def final(flights, i):
     return np.array([np.broadcast_to(leaf, (len(flights),))[i] for leaf in flatten(flights.final)])
 
 
-def alone(scenario, seed):
-    return samara.fly(replace(scenario, seed=int(seed))).tracks[0].tables
+def fly_single(scenario, seed):
+    return samara.fly(replace(scenario, seed=int(seed))).drone_records[0].tables
 
 
 @pytest.mark.parametrize("n", [1, 3, 11])
@@ -41,7 +41,7 @@ def test_a_flight_has_the_bits_of_its_seed_in_every_batch_size(n):
     seeds = np.array([7, 2**40, 3, 0, 1, 5, 6, 8, 9, 10, 11][:n])
     flights = samara.fly_many(hop_scenario(), seeds=seeds, record=0.1)
     for i in {0, n - 1}:
-        single = alone(hop_scenario(), seeds[i])
+        single = fly_single(hop_scenario(), seeds[i])
         assert final(flights, i).tobytes() == single["state"].rows[-1].tobytes()
         recorded_rows = single["state"].rows[np.isin(single["state"].times_us, np.round(1e6 * flights.time))]
         assert flights.states[:, :, i].tobytes() == recorded_rows.tobytes()
@@ -57,10 +57,13 @@ def test_the_metrics_are_those_of_the_recording():
     """Worst and RMS error, tilt, height: equal to those that the recording code computes for the single flight."""
     flights = samara.fly_many(hop_scenario(), seeds=[3, 12])
     for i, seed in enumerate((3, 12)):
-        metrics = samara.fly(replace(hop_scenario(), seed=seed)).tracks[0].metrics
-        assert flights.worst_error[i] == metrics.worst_error.value
+        metrics = samara.fly(replace(hop_scenario(), seed=seed)).drone_records[0].metrics
+        assert flights.max_error[i] == metrics.max_error.value
         assert flights.rms_error[i] == metrics.metric("rms_error")
-        assert (flights.metrics.highest[i], flights.metrics.lowest[i]) == (metrics.highest.value, metrics.lowest.value)
+        assert (flights.metrics.max_height[i], flights.metrics.min_height[i]) == (
+            metrics.max_height.value,
+            metrics.min_height.value,
+        )
 
 
 def test_start_goal_and_parameters_of_each_flight_are_those_of_a_scenario_with_them():
@@ -74,9 +77,9 @@ def test_start_goal_and_parameters_of_each_flight_are_those_of_a_scenario_with_t
             drone,
             vehicle=drone.vehicle.replace(mass=float(mass[i])),
             start_W=Vec3(*(shift[i] * [1.0, 1.0, 0.0]).tolist()),
-            task=drone.task.moved(Vec3(*shift[i].tolist())),
+            task=drone.task.shift(Vec3(*shift[i].tolist())),
         )
-        state_table = alone(replace(hop_scenario(), drones=(changed_drone,)), i + 1)["state"]
+        state_table = fly_single(replace(hop_scenario(), drones=(changed_drone,)), i + 1)["state"]
         assert final(flights, i).tobytes() == state_table.rows[-1].tobytes()
 
 
@@ -86,10 +89,10 @@ def test_each_flight_has_its_wind_parameters():
     flights = samara.fly_many(hop_scenario(), seeds=[1, 2, 3], vary={"wind.sigma_aloft": sigma})
     for i in range(3):
         windy = replace(hop_scenario(), wind=replace(STORM, sigma_aloft=float(sigma[i])))
-        assert final(flights, i).tobytes() == alone(windy, i + 1)["state"].rows[-1].tobytes()
+        assert final(flights, i).tobytes() == fly_single(windy, i + 1)["state"].rows[-1].tobytes()
 
 
-def ten_numbers(n):
+def ten_parameters(n):
     """Parameters of the vehicle, its controller, its wind, its start and its goal, all varied at once."""
     vehicle, rng = hop_scenario().drones[0].vehicle, np.random.default_rng(4)
     factors = lambda: rng.uniform(0.93, 1.07, n)  # noqa: E731
@@ -98,7 +101,7 @@ def ten_numbers(n):
         "inertia_B.xx": vehicle.inertia_B.xx * factors(),
         "rotors.k_thrust": vehicle.rotors[0].k_thrust * factors(),
         "rotors.k_torque": vehicle.rotors[0].k_torque * factors(),
-        "rotors.motor.rise": vehicle.rotors[0].motor.rise * factors(),
+        "rotors.motor.time_constant_up": vehicle.rotors[0].motor.time_constant_up * factors(),
         "drag.linear": np.array(vehicle["drag"].linear) * factors()[:, None],
         "controller.position": 2.0 * factors(),
         "wind.sigma_aloft": 1.5 * factors(),
@@ -114,7 +117,7 @@ def apply_flight_values(scenario, vary, i):
     values_of_flight = {name: values[i].tolist() for name, values in vary.items()}
     changes = {
         name: values_of_flight[name]
-        for name in ("mass", "rotors.k_thrust", "rotors.k_torque", "rotors.motor.rise")
+        for name in ("mass", "rotors.k_thrust", "rotors.k_torque", "rotors.motor.time_constant_up")
         if name in values_of_flight
     }
     inertia = drone.vehicle.inertia_B
@@ -122,7 +125,7 @@ def apply_flight_values(scenario, vary, i):
     if "drag.linear" in values_of_flight:
         changes["drag.linear"] = Vec3(*values_of_flight["drag.linear"])
     controller = (
-        tuned("geometric", position=values_of_flight["controller.position"])
+        controller_spec("geometric", position=values_of_flight["controller.position"])
         if "controller.position" in values_of_flight
         else None
     )
@@ -131,7 +134,7 @@ def apply_flight_values(scenario, vary, i):
         vehicle=drone.vehicle.replace(changes),
         controller=controller or drone.controller,
         start_W=Vec3(*values_of_flight.get("start_W", drone.start_W)),
-        task=drone.task.moved(Vec3(*values_of_flight.get("goal_shift", (0.0, 0.0, 0.0)))),
+        task=drone.task.shift(Vec3(*values_of_flight.get("goal_shift", (0.0, 0.0, 0.0)))),
     )
     wind = replace(wind, sigma_aloft=values_of_flight.get("wind.sigma_aloft", wind.sigma_aloft))
     if "wind.mean.wind_W" in values_of_flight:
@@ -141,13 +144,13 @@ def apply_flight_values(scenario, vary, i):
 
 def test_ten_parameters_vary_at_once_and_are_traced_once():
     """Every flight has the bits of `samara.fly` with its values, and 24 flights need at most six new programs."""
-    vary, initial_misses = ten_numbers(24), _parametric_code.cache_info().misses
+    vary, initial_misses = ten_parameters(24), _parametric_code.cache_info().misses
     flights = samara.fly_many(hop_scenario(), 24, vary=vary)
     assert 0 < _parametric_code.cache_info().misses - initial_misses <= 6
     for i in (0, 5, 23):
         scenario = replace(hop_scenario(), seed=int(flights.seeds[i]))
         run = samara.fly(scenario, vary={name: values[i].tolist() for name, values in vary.items()})
-        assert final(flights, i).tobytes() == run.tracks[0].tables["state"].rows[-1].tobytes()
+        assert final(flights, i).tobytes() == run.drone_records[0].tables["state"].rows[-1].tobytes()
     repeated = samara.fly_many(hop_scenario(), 24, vary=vary)
     assert all(final(repeated, i).tobytes() == final(flights, i).tobytes() for i in range(24))
 
@@ -163,7 +166,7 @@ def test_flights_with_zero_or_equal_parameters_have_the_same_bits():
     flights = samara.fly_many(hop_scenario(), 4, vary=vary)
     for i in range(4):
         scenario = apply_flight_values(hop_scenario(), vary, i)
-        assert final(flights, i).tobytes() == alone(scenario, flights.seeds[i])["state"].rows[-1].tobytes()
+        assert final(flights, i).tobytes() == fly_single(scenario, flights.seeds[i])["state"].rows[-1].tobytes()
 
 
 def test_a_motor_fails_in_flights_with_different_parameters():
@@ -172,16 +175,16 @@ def test_a_motor_fails_in_flights_with_different_parameters():
     vary = {"mass": 0.03 * np.array([1.0, 1.1]), "rotors.k_torque": 1.5e-10 * np.array([1.0, 1.3])}
     flights = samara.fly_many(scenario, 2, vary=vary)
     for i in range(2):
-        state_table = alone(apply_flight_values(scenario, vary, i), flights.seeds[i])["state"]
+        state_table = fly_single(apply_flight_values(scenario, vary, i), flights.seeds[i])["state"]
         assert final(flights, i).tobytes() == state_table.rows[-1].tobytes()
 
 
 def test_adaptive_steps_use_the_parameters_of_each_flight():
     """rk45 with another mass and lag: equal to rk4 with the same parameters to the tolerance of both integrators."""
     mass = samara.vehicle("crazyflie").mass
-    vary = {"mass": [mass, 1.1 * mass], "rotors.motor.rise": [0.07, 0.08]}
+    vary = {"mass": [mass, 1.1 * mass], "rotors.motor.time_constant_up": [0.07, 0.08]}
     errors = {
-        name: samara.fly_many("hover", 2, settings={"duration": 1.5, "integrator": name}, vary=vary).worst_error
+        name: samara.fly_many("hover", 2, settings={"duration": 1.5, "integrator": name}, vary=vary).max_error
         for name in ("rk4", "rk45")
     }
     np.testing.assert_allclose(errors["rk45"], errors["rk4"], rtol=1e-5)
@@ -200,7 +203,7 @@ def test_timed_events_happen_in_every_flight():
     scenario = hop_scenario(events=(Event(at(0.3), gust((1.0, 0.0, 0.0), 0.5)), Event(at(0.62), fail_motor(1))))
     flights = samara.fly_many(scenario, seeds=[2, 6])
     for i, seed in enumerate((2, 6)):
-        assert final(flights, i).tobytes() == alone(scenario, seed)["state"].rows[-1].tobytes()
+        assert final(flights, i).tobytes() == fly_single(scenario, seed)["state"].rows[-1].tobytes()
 
 
 def test_a_condition_is_evaluated_for_each_flight():
@@ -208,7 +211,7 @@ def test_a_condition_is_evaluated_for_each_flight():
     scenario = hop_scenario(events=(Event(when("error > 0.03"), fail_motor(0)),))
     flights = samara.fly_many(scenario, seeds=[2, 6])
     for i, seed in enumerate((2, 6)):
-        assert final(flights, i).tobytes() == alone(scenario, seed)["state"].rows[-1].tobytes()
+        assert final(flights, i).tobytes() == fly_single(scenario, seed)["state"].rows[-1].tobytes()
 
 
 def test_in_single_precision_it_is_the_same_flight_to_rounding():
@@ -232,12 +235,12 @@ def test_a_diverged_flight_is_reported_and_the_others_are_unaffected():
     drag = hop_scenario().drones[0].vehicle["drag"].linear
     drags = np.array([tuple(drag), (-1e200, -1e200, -1e200)])
     with pytest.warns(
-        RuntimeWarning, match="1 of 2 flights ended in a state that is not finite, the first of them flight 1"
+        RuntimeWarning, match="1 of 2 flights ended in a state that is not finite; the first is flight 1"
     ):
         flights = samara.fly_many(hop_scenario(), seeds=[1, 2], vary={"drag.linear": drags})
     assert flights.lost.tolist() == [False, True]
     assert "1 lost: their states are not finite" in str(flights)
-    assert final(flights, 0).tobytes() == alone(hop_scenario(), 1)["state"].rows[-1].tobytes()
+    assert final(flights, 0).tobytes() == fly_single(hop_scenario(), 1)["state"].rows[-1].tobytes()
 
 
 @pytest.mark.parametrize(
@@ -257,11 +260,11 @@ def test_a_diverged_flight_is_reported_and_the_others_are_unaffected():
         ),
         ({"n": 1, "record": 0.0123}, "expected a multiple of the log's 0.01 s"),
         ({"n": 1, "dtype": "float16"}, "dtype 'float16': expected one of float64, float32"),
-        ({"n": 1, "settings": {"duration": 1.0}}, "settings change a scenario that is a name or a file"),
+        ({"n": 1, "settings": {"duration": 1.0}}, "settings apply to a scenario given by name or path"),
         ({"n": 1, "backend": "cuda"}, "backend 'cuda': expected one of llvm, jax, pallas"),
     ],
 )
-def test_what_cannot_be_flown_is_one_sentence(call, words):
+def test_an_invalid_call_is_an_error_in_one_sentence(call, words):
     with pytest.raises(ValueError) as caught:
         samara.fly_many(hop_scenario(), **call)
     assert words in str(caught.value)
@@ -277,7 +280,7 @@ def test_a_task_that_begins_later_is_flown_to_the_end():
     """The shipped hover lands after an event: from then on each flight has a separate task, tabulated in shorter blocks."""
     scenario = samara.load_scenario("hover", {})
     flights = samara.fly_many(scenario, 5)
-    single = samara.fly(scenario).tracks[0].tables["state"].rows[-1]
+    single = samara.fly(scenario).drone_records[0].tables["state"].rows[-1]
     assert flights.landed.all() and not flights.crashed.any()
     assert [x.tolist() for x in flatten(flights.final)] == [
         [x] * 5 for x in single[: len(flatten(flights.final))].tolist()

@@ -12,20 +12,20 @@ from samara.estimate.ekf import ekf
 from samara.physics.ground.impact import Material
 from samara.plan.trajectory import hover
 from samara.scenario.events import Event, at, disarm, fail_motor, go_to
-from samara.scenario.scenario import Drone, Expect, Scenario, ScenarioError
+from samara.scenario.scenario import Drone, Expectations, Scenario, ScenarioError
 from samara.scenario.timeline import Rates
 from samara.scenario.world import World
 from samara.sensors.registry import part
-from samara.sim.fly_many_jax import compiled, fly_batch_jax, require_traceable, start_values
+from samara.sim.fly_many_jax import compile_segments, fly_batch_jax, require_traceable, start_values
 from samara.sim.simulation import Simulation
-from samara.wind.sources import OrnsteinUhlenbeck, Sum
+from samara.wind.sources import OrnsteinUhlenbeck, WindSum
 from samara.wind.turbulence import Dryden
 
 STRICT = {"dtype": "float64", "fast": False}
 SIMPLE = samara.vehicle("crazyflie").without_effect("contact", "airspeed_moment", "damping", "rotor_momentum")
 STARTS = (Vec3(-0.09, 0.0, 2.0), Vec3(0.09, 0.01, 2.0), Vec3(0.0, 3.0, 2.0))
 GOALS = (Vec3(1.0, 0.0, 2.0), Vec3(-1.0, 0.0, 2.0), Vec3(0.3, 3.0, 2.0))
-GUSTS = Sum((OrnsteinUhlenbeck(Vec3(0.5, 0.0, 0.0), 1.0, 0.5), Dryden(Vec3(1.5, 0.5, 0.0))))
+GUSTS = WindSum((OrnsteinUhlenbeck(Vec3(0.5, 0.0, 0.0), 1.0, 0.5), Dryden(Vec3(1.5, 0.5, 0.0))))
 
 
 def team(duration: float = 0.2, drone=None, **changes) -> Scenario:
@@ -45,7 +45,7 @@ def assert_same(actual_flights, expected_flights, tolerance):
         for name, expected, actual in zip(leaf_names(tree), flatten(tree), flatten(other), strict=True):
             assert np.shape(actual) == np.shape(expected), name
             # JAX computes no command at the last instant, so its minimum voltage is that of the command before
-            leaf_tolerance = 1e-6 if name == "voltage" else tolerance
+            leaf_tolerance = 1e-6 if name == "min_voltage" else tolerance
             np.testing.assert_allclose(actual, expected, atol=leaf_tolerance, rtol=leaf_tolerance, err_msg=name)
     np.testing.assert_allclose(actual_flights.states, expected_flights.states, atol=tolerance, rtol=tolerance)
     assert (actual_flights.landed == expected_flights.landed).all() and (
@@ -60,12 +60,12 @@ def assert_same(actual_flights, expected_flights, tolerance):
 
 
 def test_each_flight_of_a_team_is_the_flight_of_its_seed():
-    scenario = team(wind=GUSTS, expect=Expect(max_error=1.0))
+    scenario = team(wind=GUSTS, expect=Expectations(max_error=1.0))
     flights = samara.fly_many(scenario, seeds=[3, 8], record=0.1)
     assert flights.final.p_W.x.shape == flights.crashed.shape == flights.rms_error.shape == flights.lost.shape == (3, 2)
     assert flights.states.shape == (3, len(flatten(flights.final)), 3, 2)
     for k, seed in enumerate((3, 8)):
-        tracks = samara.fly(replace(scenario, seed=seed)).tracks
+        tracks = samara.fly(replace(scenario, seed=seed)).drone_records
         for drone, track in enumerate(tracks):
             table = track.tables["state"]
             assert [x[drone, k] for x in flatten(flights.final)] == table.rows[-1].tolist()
@@ -121,7 +121,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("feature", REFUSED)
-def test_what_jax_cannot_fly_is_refused_with_its_reason(feature):
+def test_unsupported_features_on_jax_are_an_error_with_the_reason(feature):
     create_scenario, sentence = REFUSED[feature]
     with pytest.raises(ScenarioError, match=sentence):
         require_traceable(create_scenario())
@@ -138,7 +138,7 @@ def test_every_drone_has_separate_initial_values():
     """States, and the biases of sensors that are drawn at the start, in both flights."""
     sensors = part("bmi088").sensor(), part("vicon").sensor()
     scenario = team(drone={"estimator": ekf(sensors, 4e-3), "sensors": sensors})
-    ((segment, _),) = compiled(scenario, backend="jax", **STRICT)
+    ((segment, _),) = compile_segments(scenario, backend="jax", **STRICT)
     values_by_slot = start_values(scenario, segment, np.array([5, 6]), {}, None, None, "float64")
     differing_slots = set()
     for flight, seed in enumerate((5, 6)):
@@ -151,7 +151,7 @@ def test_every_drone_has_separate_initial_values():
     assert differing_slots
 
 
-FLOWN = {
+FEATURES = {
     "downwash": (lambda: samara.load_scenario("stack", {"duration": 1.0}), {}, 1e-9),
     "swarm": (
         lambda: samara.load_scenario("swarm", {"duration": 1.0, "drones.count": 4, "drones.columns": 2}),
@@ -168,14 +168,14 @@ FLOWN = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("feature", FLOWN)
+@pytest.mark.parametrize("feature", FEATURES)
 def test_jax_flies_the_drones_of_the_cpu(feature):
-    create_scenario, options, tolerance = FLOWN[feature]
+    create_scenario, options, tolerance = FEATURES[feature]
     scenario = create_scenario()
     exact = samara.fly_many(scenario, 2, **options)
     assert_same(samara.fly_many(scenario, 2, backend="jax", **STRICT, **options), exact, tolerance)
     if feature == "downwash":  # the lowest is pushed down most
-        assert exact.worst_error[0, 0] > exact.worst_error[1, 0] + 0.05 > exact.worst_error[2, 0] + 0.1
+        assert exact.max_error[0, 0] > exact.max_error[1, 0] + 0.05 > exact.max_error[2, 0] + 0.1
     if feature == "collision":
         assert exact.crashed.tolist() == [[True, True], [True, True], [False, False]]
     if feature == "gusts":

@@ -1,4 +1,4 @@
-"""The JAX executor: stages run at their ticks, independently for each flight, with the random numbers of the flight's seed."""
+"""The JAX executor: stages run at their ticks, independently for each flight, with random numbers from the flight's seed."""
 
 from dataclasses import replace
 
@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("jax")
 
 from samara.core.ops import where
-from samara.core.random import key_of, normals
-from samara.sim.executors.jax import FlightProgram, Wanted, compile_flight_jax
-from samara.sim.executors.jax import flown as flown_ticks
+from samara.core.random import derive_key, normals
+from samara.sim.executors.jax import FlightProgram, RecordRequest, compile_flight_jax
+from samara.sim.executors.jax import run_ticks as flown_ticks
 from samara.sim.stage import RandomInputs, Stage
 
 SEEDS = np.array([4, 9, 4, 2**40 + 1])
@@ -23,7 +23,7 @@ def gusts(total, normals):
 
 
 def clear(flag, mark, count):
-    """Clear a flag that is set, and count how many times it was."""
+    """Clear a flag that is set, and count these updates."""
     return 0.0, where(flag > 0.5, mark + 10.0, mark), where(flag > 0.5, count + 1.0, count)
 
 
@@ -70,14 +70,14 @@ EVERY, MARK, SPEED = np.array([1.0, 2.0, 4.0, 100.0]), np.array([1.0, 2.0, 3.0, 
 
 @pytest.fixture(scope="module")
 def flown():
-    run = compile_flight_jax(PROGRAM, Wanted(), dtype="float64")
+    run = compile_flight_jax(PROGRAM, RecordRequest(), dtype="float64")
     n = len(SEEDS)
     values = {name: [np.full(n, 0.0)] * np.size(template) for name, template in PROGRAM.templates.items()}
     values |= {"every": [EVERY], "mark": [MARK], "v": [SPEED]}
     keys = {
-        source: tuple(np.array([key_of(int(seed), source) for seed in SEEDS], dtype=np.uint32).T)
+        source: tuple(np.array([derive_key(int(seed), source) for seed in SEEDS], dtype=np.uint32).T)
         for source in PROGRAM.sources
-    }  # `keys_of` is compared with these in test_draws_jax.py; compiling it takes a second
+    }  # `derive_keys` is compared with these in test_draws_jax.py; compiling it takes a second
     leaves_by_slot = {}
     for (slot, _), leaf in zip(PROGRAM.written, run(values, keys, {}).final, strict=True):
         leaves_by_slot.setdefault(slot, []).append(np.asarray(leaf))
@@ -121,7 +121,7 @@ def test_physics_takes_its_steps_between_ticks(flown):
 @pytest.mark.parametrize(
     ("update", "sentence"),
     [
-        (lambda x: x, "stage 'bad': update returned a Folded; expected a tuple"),
+        (lambda x: x, "stage 'bad': update returned a FoldingScalar; expected a tuple"),
         (lambda x: (x, x), r"stage 'bad': update returned trees of \[1, 1\] numbers"),
         (lambda x, y: (x,), "stage 'bad': update: missing .*'y'; expected a function of"),
     ],
@@ -130,4 +130,4 @@ def test_a_malformed_stage_is_one_sentence(update, sentence):
     with pytest.raises(ValueError, match=sentence):
         program = replace(PROGRAM, stages=(Stage("bad", "fast", update, ("x",), ("x",)),))
         values = {name: [np.zeros(1)] * np.size(template) for name, template in PROGRAM.templates.items()}
-        compile_flight_jax(program, Wanted(), dtype="float64")(values, {}, {})
+        compile_flight_jax(program, RecordRequest(), dtype="float64")(values, {}, {})

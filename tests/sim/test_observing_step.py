@@ -4,14 +4,14 @@ import numpy as np
 
 import samara
 from samara import Environment
-from samara.compiler.stepper import Stepper, code_of
+from samara.compiler.stepper import Stepper, compile_code
 from samara.core.algebra import EAST, Vec3, quat_from_axis_angle
 from samara.core.tree import flatten, leaf_names
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import at_rest, environment_of
+from samara.physics.multirotor import complete_environment, state_at_rest
 from samara.physics.types import State
-from samara.sim.plant import observing_step
-from samara.sim.stages.physics import Contact
+from samara.sim.plant import contact_step
+from samara.sim.stages.physics import ContactStatus
 from samara.vehicles.defaults import clearance, contact_depths
 
 STEPS, LIFTED, RAISED = 500, 250, 400
@@ -37,29 +37,29 @@ class Observer:
 def test_an_observing_step_is_the_step_and_an_observation():
     """The same bits for nine drones that stand, fall, bounce and hover; one drone, then the ground, is raised in flight."""
     vehicle = samara.vehicle("crazyflie")
-    environment, stepper = environment_of(vehicle), Stepper(vehicle)
-    plain = code_of("llvm", stepper.step(environment)).machine(9)
-    observing = code_of("llvm", observing_step(stepper, environment)).machine(9)
+    environment, stepper = complete_environment(vehicle), Stepper(vehicle)
+    plain = compile_code("llvm", stepper.step(environment)).machine(9)
+    observing = compile_code("llvm", contact_step(stepper, environment)).machine(9)
     hover, command = samara.hover(vehicle)
     standing_height, size = clearance(vehicle), len(plain.carry)
     states = [hover._replace(p_W=Vec3(0.0, 0.0, 1.0 + standing_height)) for _ in range(6)]
     states += [
-        at_rest(vehicle, Vec3(0.0, 0.0, standing_height - 1e-4)),
-        at_rest(vehicle, Vec3(0.0, 0.0, standing_height + 0.03)),
+        state_at_rest(vehicle, Vec3(0.0, 0.0, standing_height - 1e-4)),
+        state_at_rest(vehicle, Vec3(0.0, 0.0, standing_height + 0.03)),
     ]
-    states += [at_rest(vehicle, Vec3(0.0, 0.0, 0.3), quat_from_axis_angle(EAST, 3.0))]
+    states += [state_at_rest(vehicle, Vec3(0.0, 0.0, 0.3), quat_from_axis_angle(EAST, 3.0))]
     start = np.array([flatten(state) for state in states]).T
     plain.carry[:], observing.carry[:size] = start, start
     for machine in (plain, observing):
-        machine.held[:4] = np.array(command)[:, None] * (np.arange(9) < 6)
+        machine.held_inputs[:4] = np.array(command)[:, None] * (np.arange(9) < 6)
     row = 5 + leaf_names(environment).index("ground.point_W.z")
     observer = Observer(vehicle, 9)
-    assert observing.carry[size:, 0].tolist() == list(Contact())
+    assert observing.carry[size:, 0].tolist() == list(ContactStatus())
 
     for step in range(STEPS):
         for machine in (plain, observing):
             machine.carry[2, 7] += 0.2 * (step == LIFTED)
-            machine.held[row] = 1.0 * (step >= RAISED)
+            machine.held_inputs[row] = 1.0 * (step >= RAISED)
         observer.observe(plain.carry, 1.0 * (step >= RAISED))
         plain.run()
         observer.observe(plain.carry, 1.0 * (step >= RAISED))

@@ -8,14 +8,14 @@ import pytest
 import samara
 from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest, environment_of
+from samara.physics.multirotor import complete_environment, state_at_rest
 from samara.physics.types import CALM
-from samara.sim.plant import Plant, place, state_of
+from samara.sim.plant import Plant, plant_state, set_plant_state
 
 DROP = 1.0  # [m]
 
 
-def tumbling(vehicle):
+def tumbling_state(vehicle):
     """A rotating drone in the air with different rotor speeds."""
     state, command = samara.hover(vehicle, (0.3, -0.2, 5.0))
     return state._replace(q_WB=quat_from_euler(0.3, -0.2, 1.0), omega_B=Vec3(0.5, -1.0, 2.0)), command
@@ -25,14 +25,14 @@ def tumbling(vehicle):
 def test_fixed_steps_are_those_of_samara_step(name):
     """20 steps of 1 ms in three pieces: equal to RK4 in Python to rounding."""
     vehicle = samara.vehicle(name)
-    state, command = tumbling(vehicle)
+    state, command = tumbling_state(vehicle)
     plant = Plant(vehicle)
-    place(plant, 0, state)
+    set_plant_state(plant, 0, state)
     plant.command[:, 0] = command
     for start, end in ((0, 4000), (4000, 5000), (5000, 20_000)):
         plant.advance(start, end)
     for _ in range(20):
-        state = samara.step(state, command, vehicle, dt=1e-3, environment=environment_of(vehicle))
+        state = samara.step(state, command, vehicle, dt=1e-3, environment=complete_environment(vehicle))
     expected = np.array(flatten(state), dtype=float)
     assert plant.state[:, 0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
@@ -43,15 +43,15 @@ def test_drones_of_a_batch_have_the_bits_of_single_drones():
     _, command = samara.hover(vehicle)
     rng = np.random.default_rng(5)
     batch, single = Plant(vehicle, n=19), Plant(vehicle)
-    starts = [tumbling(vehicle)[0]._replace(p_W=Vec3(*rng.uniform(2.0, 9.0, 3).tolist())) for _ in range(19)]
+    starts = [tumbling_state(vehicle)[0]._replace(p_W=Vec3(*rng.uniform(2.0, 9.0, 3).tolist())) for _ in range(19)]
     for drone, state in enumerate(starts):
-        place(batch, drone, state)
+        set_plant_state(batch, drone, state)
         batch.command[:, drone] = np.array(command) * rng.uniform(0.8, 1.2)
         batch.environment[0, drone] = rng.uniform(-3.0, 3.0)
     inputs = batch.command.copy(), batch.environment.copy()
     batch.advance(0, 50_000)
     for drone, state in enumerate(starts):
-        place(single, 0, state)
+        set_plant_state(single, 0, state)
         single.command[:, 0], single.environment[:, 0] = (array[:, drone] for array in inputs)
         single.advance(0, 50_000)
         assert (single.state[:, 0] == batch.state[:, drone]).all()
@@ -63,7 +63,7 @@ def test_commands_change_on_step_boundaries_exactly():
     state, command = samara.hover(vehicle)
     increased = tuple(u + 0.1 for u in command)
     plant = Plant(vehicle)
-    place(plant, 0, state)
+    set_plant_state(plant, 0, state)
     plant.command[:, 0] = command
     plant.advance(0, 2500)
     plant.command[:, 0] = increased
@@ -85,14 +85,14 @@ def ball():
     return vehicle.replace({"rotors.k_thrust": 1e-30, "rotors.k_torque": 0.0})
 
 
-def feet(vehicle):
+def foot_depth(vehicle):
     return -min(point.z for point in vehicle["contact"].points_B)
 
 
 def test_rk45_finds_the_touch_down_to_a_microsecond(ball):
     """The first contact is at the time of the closed form."""
     plant = Plant(ball, integrator="rk45")
-    place(plant, 0, at_rest(ball, Vec3(0.0, 0.0, DROP + feet(ball))))
+    set_plant_state(plant, 0, state_at_rest(ball, Vec3(0.0, 0.0, DROP + foot_depth(ball))))
     plant.advance(0, 600_000)
     assert plant.contact_times_us[0] == pytest.approx(1e6 * touch_down_time(ball, DROP), abs=1.0)
     assert len(plant.contact_times_us) >= 2, "it bounces"
@@ -102,8 +102,8 @@ def test_rk45_finds_the_touch_down_to_a_microsecond(ball):
 def test_the_speed_of_a_touch_is_that_of_free_fall(ball, integrator):
     """v = √(2 g h), with rk4 to the error of a 1 ms step; a drone that stands has no impact."""
     plant = Plant(ball, n=2, integrator=integrator)
-    place(plant, 0, at_rest(ball, Vec3(0.0, 0.0, DROP + feet(ball))))
-    place(plant, 1, at_rest(ball, Vec3(0.0, 0.0, feet(ball) - 1e-5)))
+    set_plant_state(plant, 0, state_at_rest(ball, Vec3(0.0, 0.0, DROP + foot_depth(ball))))
+    set_plant_state(plant, 1, state_at_rest(ball, Vec3(0.0, 0.0, foot_depth(ball) - 1e-5)))
     plant.advance(0, 100_500)
     assert (plant.impact_speed == 0.0).all()
     plant.advance(100_500, 600_250)
@@ -117,7 +117,7 @@ def impact_error(ball, dt_us):
     end = round(1e6 * touch_down_time(ball, DROP)) + 8000
     fixed, exact = Plant(ball, physics_us=dt_us), Plant(ball, integrator="rk45")
     for plant in (fixed, exact):
-        place(plant, 0, at_rest(ball, Vec3(0.0, 0.0, DROP + feet(ball))))
+        set_plant_state(plant, 0, state_at_rest(ball, Vec3(0.0, 0.0, DROP + foot_depth(ball))))
         plant.advance(0, end)
     return abs(float(fixed.state[5, 0] - exact.state[5, 0]))
 
@@ -139,16 +139,16 @@ def test_rk45_stands_still_where_rk4_does():
     ends = []
     for integrator in ("rk4", "rk45"):
         plant = Plant(vehicle, integrator=integrator, physics_us=500)
-        place(plant, 0, at_rest(vehicle, Vec3(0.0, 0.0, feet(vehicle))))
+        set_plant_state(plant, 0, state_at_rest(vehicle, Vec3(0.0, 0.0, foot_depth(vehicle))))
         plant.advance(0, 2_000_000)
-        ends.append(state_of(plant, 0).p_W.z)
+        ends.append(plant_state(plant, 0).p_W.z)
     assert ends[0] == pytest.approx(ends[1], abs=1e-9)
 
 
 def test_a_rate_that_is_not_finite_is_an_error():
     vehicle = samara.vehicle("crazyflie_documented")
     plant = Plant(vehicle, integrator="rk45")
-    place(plant, 0, samara.hover(vehicle)[0])
+    set_plant_state(plant, 0, samara.hover(vehicle)[0])
     plant.command[:, 0] = math.nan
     with pytest.raises(FloatingPointError, match=r"not finite at 1\.000"):
         plant.advance(1_000_000, 1_004_000)
@@ -162,6 +162,6 @@ def test_an_unknown_integrator_is_an_error():
 def test_the_environment_names_its_rows():
     vehicle = samara.vehicle("iris_documented")
     plant = Plant(vehicle)
-    plant.environment[plant.row("battery_connected"), 0] = 0.0
-    environment = unflatten(environment_of(vehicle), iter(plant.environment[:, 0].tolist()))
-    assert environment == environment_of(vehicle, CALM)._replace(battery_connected=0.0)
+    plant.environment[plant.environment_row("battery_connected"), 0] = 0.0
+    environment = unflatten(complete_environment(vehicle), iter(plant.environment[:, 0].tolist()))
+    assert environment == complete_environment(vehicle, CALM)._replace(battery_connected=0.0)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.distilled import distilled
+from support.distilled_policy import distil_policy
 
 import samara
 from samara.core.tree import flatten
@@ -14,8 +14,8 @@ pytest.importorskip("jax")
 
 def test_policies_fly_on_jax_as_on_llvm(tmp_path: Path) -> None:
     vehicle = samara.vehicle("crazyflie")
-    distilled(tmp_path / "policy", vehicle, hidden=16, samples=500)
-    controller = {"kind": "policy", "file": str(tmp_path / "policy")}
+    distil_policy(tmp_path / "policy", vehicle, hidden=16, samples=500)
+    controller = {"type": "policy", "file": str(tmp_path / "policy")}
     scenario = samara.load_scenario(
         "hover", {"duration": 0.5, "events": [], "drones.controller": controller, "expect": {}}
     )

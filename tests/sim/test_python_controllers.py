@@ -36,25 +36,26 @@ def random_states(rng):
     return np.array([flatten(state) for state in states]).T
 
 
-def asked(look_ahead, tick):
+def references_over_horizon(look_ahead, tick):
     """Return references (instants, fields, drones): a figure of eight, shifted in time for each drone."""
-    path = figure8((0.0, 0.0, 1.0), reach=1.0, speed=1.0)
+    path = figure8((0.0, 0.0, 1.0), half_length=1.0, speed=1.0)
     references_by_drone = [
-        np.array([flatten(path.at(0.004 * tick + 0.3 * k + t)) for t in look_ahead.tolist()]) for k in range(DRONES)
+        np.array([flatten(path.evaluate(0.004 * tick + 0.3 * k + t)) for t in look_ahead.tolist()])
+        for k in range(DRONES)
     ]
     return np.stack(references_by_drone, axis=2)
 
 
 def require_same_flight(ilqr, corrupt=lambda tick, estimate, ahead: None):
-    tuple_controller = PythonController(ilqr, CRAZYFLIE, ilqr.initial_memory, n=DRONES)
-    array_controller = ArrayController(ilqr.on_arrays(CRAZYFLIE, DRONES), CRAZYFLIE, ilqr.look_ahead, n=DRONES)
+    tuple_controller = PythonController(ilqr, CRAZYFLIE, ilqr.initial_state, n=DRONES)
+    array_controller = ArrayController(ilqr.batch_controller(CRAZYFLIE, DRONES), CRAZYFLIE, ilqr.look_ahead, n=DRONES)
     rng, reference = np.random.default_rng(0), np.zeros((len(flatten(Reference(ZERO))), DRONES))
     for tick in range(TICKS):
-        estimate, ahead = random_states(rng), asked(ilqr.look_ahead, tick)
+        estimate, ahead = random_states(rng), references_over_horizon(ilqr.look_ahead, tick)
         corrupt(tick, estimate, ahead)
         for controller in (tuple_controller, array_controller):
             controller.run(estimate, reference, 4000 * tick, ahead)
-        for name in ("command", "prediction", "excess", "invalid_count"):
+        for name in ("command", "prediction", "command_excess", "invalid_count"):
             np.testing.assert_array_equal(
                 getattr(array_controller, name), getattr(tuple_controller, name), err_msg=f"{name} at {tick}"
             )
@@ -105,8 +106,8 @@ def test_arrays_are_for_the_designed_vehicle_and_for_no_subclass():
     class Mine(ILQR):
         pass
 
-    assert Mine(CRAZYFLIE, horizon=8).on_arrays(CRAZYFLIE, 1) is None
-    assert ILQR(CRAZYFLIE, horizon=8).on_arrays(samara.vehicle("iris"), 1) is None
+    assert Mine(CRAZYFLIE, horizon=8).batch_controller(CRAZYFLIE, 1) is None
+    assert ILQR(CRAZYFLIE, horizon=8).batch_controller(samara.vehicle("iris"), 1) is None
 
 
 def test_references_ahead_are_those_of_the_task():
@@ -115,7 +116,7 @@ def test_references_ahead_are_those_of_the_task():
     look_ahead = np.arange(5) * 0.05
     group = SimpleNamespace(look_ahead=look_ahead, plans={}, drones=(0,))
     fleet = SimpleNamespace(
-        periods={"autopilot": 4000},
+        periods={"control": 4000},
         block_us=100_000,
         drone_settings=lambda group: [DroneSetting(scenario.drones[0].task, since_us=7000)],
     )

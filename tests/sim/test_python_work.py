@@ -8,7 +8,7 @@ import samara
 from samara.scenario import events
 from samara.scenario.events import Event, at, when
 from samara.sim import simulation as flight
-from samara.sim.simulation import PythonWork, Simulation, without_autopilots
+from samara.sim.simulation import PythonWork, Simulation, replace_autopilots
 from samara.sim.stage import PythonStage, insert
 
 
@@ -17,7 +17,7 @@ def hover(**settings):
 
 
 def python_work(scenario, *stages):
-    simulation = Simulation(without_autopilots(scenario), stages=stages[0] if stages else lambda standard: standard)
+    simulation = Simulation(replace_autopilots(scenario), stages=stages[0] if stages else lambda standard: standard)
     try:
         return simulation.python_work()
     finally:
@@ -69,7 +69,7 @@ def test_a_custom_stage_is_listed_by_its_name():
 
 
 def test_an_autopilot_is_not_started_for_the_report():
-    scenario = samara.load_scenario("hakoniwa_autopilot", {"drones.autopilot": {"kind": "px4", "binary": "/nowhere"}})
+    scenario = samara.load_scenario("hakoniwa_autopilot", {"drones.autopilot": {"type": "px4", "binary": "/nowhere"}})
     assert python_work(scenario)[0].name == "controller"
 
 
@@ -77,8 +77,8 @@ def test_an_autopilot_is_not_started_for_the_report():
 def test_the_reported_rate_is_the_rate_of_calls(scenario, monkeypatch):
     """One program needs few calls per second, and work of Python at 300 Hz needs one call each time."""
     calls = []
-    walk = flight.walk
-    monkeypatch.setattr(flight, "walk", lambda *arguments: calls.append(arguments) or walk(*arguments))
+    walk = flight.run_programs
+    monkeypatch.setattr(flight, "run_programs", lambda *arguments: calls.append(arguments) or walk(*arguments))
     samara.fly(scenario)
     rate = sum(work.rate for work in python_work(scenario))
     assert rate <= len(calls) <= rate + 6

@@ -7,13 +7,13 @@ import pytest
 from support.stage_runs import StageRun
 
 import samara
-from samara.campaigns.samplers import seeds_of, uniforms
+from samara.campaigns.samplers import flight_seeds, uniforms
 from samara.core.algebra import Vec3
 from samara.core.random import normals
 from samara.estimate.estimator import Estimate, Fusion
-from samara.estimate.ideal import Noise, noisy_estimator
+from samara.estimate.ideal import EstimateNoise, noisy_estimator
 from samara.learn.compiled_episode import episode_keys, random_numbers
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.plan.trajectory import hover
 from samara.scenario.events import Event, at, freeze_estimator
 from samara.scenario.scenario import Drone, Scenario
@@ -64,7 +64,7 @@ def fleet(seed: int) -> Scenario:
             start_W=Vec3(3.0 * k, 0.0, 5.0),
             airborne=True,
             sensors=SENSORS,
-            estimator=noisy_estimator(Noise(position=0.01, velocity=0.0, yaw=0.0, rate=0.0, rate_bias=0.0)),
+            estimator=noisy_estimator(EstimateNoise(position=0.01, velocity=0.0, yaw=0.0, rate=0.0, rate_bias=0.0)),
         )
         for k in range(DRONES)
     )
@@ -73,11 +73,11 @@ def fleet(seed: int) -> Scenario:
 
 
 @pytest.fixture(scope="module")
-def drawn():
+def draws_by_source():
     """{source: {(seed, drone): draws, in order}}"""
     draws = {}
     for seed in SEEDS:
-        for k, track in enumerate(samara.fly(fleet(seed)).tracks):
+        for k, track in enumerate(samara.fly(fleet(seed)).drone_records):
             tables = {name: table.rows for name, table in track.tables.items()}
             for sensor in SENSORS:
                 rows = tables[sensor.name]
@@ -90,9 +90,9 @@ def drawn():
 
 
 @pytest.mark.parametrize("source", ["sampled", "other", "in_python", "switched_on", "estimator", "wind"])
-def test_no_two_drones_or_seeds_draw_the_same(drawn, source):
+def test_no_two_drones_or_seeds_draw_the_same(draws_by_source, source):
     """Each pair is uncorrelated, to five standard errors; shared draws would have a correlation of 1."""
-    draws = drawn[source]
+    draws = draws_by_source[source]
     assert len(draws) == len(SEEDS) * DRONES
     for first in draws:
         assert np.std(draws[first]) > 0.1
@@ -105,31 +105,31 @@ def test_no_two_drones_or_seeds_draw_the_same(drawn, source):
 
 
 @pytest.mark.parametrize("source", ["sampled", "other", "in_python"])
-def test_a_flight_draws_the_normals_of_its_address(drawn, source):
-    for (seed, drone), draws in drawn[source].items():
+def test_a_flight_draws_the_normals_of_its_address(draws_by_source, source):
+    for (seed, drone), draws in draws_by_source[source].items():
         ticks = np.arange(len(draws) // FIELDS)
         expected = [normals(seed, f"sensor {source}", drone, int(tick), FIELDS) for tick in ticks]
         np.testing.assert_array_equal(draws, np.ravel(expected))
 
 
-def test_the_draws_at_turn_on_are_those_of_their_address(drawn):
-    for (seed, drone), draws in drawn["switched_on"].items():
+def test_the_draws_at_turn_on_are_those_of_their_address(draws_by_source):
+    for (seed, drone), draws in draws_by_source["switched_on"].items():
         np.testing.assert_array_equal(draws, normals(seed, "sensor switched_on start", drone, 0, FIELDS))
 
 
-def test_sources_do_not_share_their_numbers(drawn):
+def test_sources_do_not_share_their_numbers(draws_by_source):
     for source in ("other", "in_python", "estimator"):
-        n = min(len(drawn[source][1, 0]), len(drawn["sampled"][1, 0]))
-        correlation = np.corrcoef(drawn[source][1, 0][:n], drawn["sampled"][1, 0][:n])[0, 1]
+        n = min(len(draws_by_source[source][1, 0]), len(draws_by_source["sampled"][1, 0]))
+        correlation = np.corrcoef(draws_by_source[source][1, 0][:n], draws_by_source["sampled"][1, 0][:n])[0, 1]
         assert abs(correlation) < 5.0 / np.sqrt(n)
 
 
-def test_freezing_the_estimator_of_one_drone_changes_no_draw_of_the_others(drawn):
+def test_freezing_the_estimator_of_one_drone_changes_no_draw_of_the_others(draws_by_source):
     """While an estimate is frozen, the estimators of its group run in Python: the other drones keep their bits."""
     frozen = replace(fleet(1), events=(Event(at(0.0), freeze_estimator("drone0")),))
-    for drone, track in enumerate(samara.fly(frozen).tracks):
+    for drone, track in enumerate(samara.fly(frozen).drone_records):
         error = (track.tables["estimate"].rows[:, :3] - track.tables["state"].rows[:, :3]).ravel() / 0.01
-        assert np.array_equal(error, drawn["estimator"][1, drone]) == (drone > 0)
+        assert np.array_equal(error, draws_by_source["estimator"][1, drone]) == (drone > 0)
 
 
 def test_the_initial_error_of_an_estimator_is_drawn_for_each_drone():
@@ -143,10 +143,10 @@ def test_the_initial_error_of_an_estimator_is_drawn_for_each_drone():
         correct=lambda aid, sample, filter_state: filter_state,
         estimate=lambda filter_state: filter_state,
         start_normals=3,
-        knows_variances=False,
+        has_variances=False,
     )
     vehicle, p_W, drones = samara.vehicle("crazyflie_documented"), Vec3(1.0, 2.0, 3.0), (0, 1, 2)
-    setup = {"vehicle": vehicle, "state": at_rest(vehicle, p_W), "sensors": SENSORS[:1], "estimator": fusion}
+    setup = {"vehicle": vehicle, "state": state_at_rest(vehicle, p_W), "sensors": SENSORS[:1], "estimator": fusion}
     errors = []
     for seed in SEEDS:
         run = StageRun(SensorsStage(), ESTIMATOR, **setup, drones=drones, seed=seed)
@@ -182,7 +182,7 @@ ADDRESSES = {
     ),
     "rows of a campaign": (lambda seed, row: uniforms(seed, "a", np.array([row]), COUNT)[0], (1, 5), (2, 5), (1, 6)),
     "seeds of a campaign": (
-        lambda seed, first: (seeds_of(seed, np.arange(first, first + COUNT)) % 2**20).astype(float),
+        lambda seed, first: (flight_seeds(seed, np.arange(first, first + COUNT)) % 2**20).astype(float),
         (1, 0),
         (2, 0),
         (1, COUNT),

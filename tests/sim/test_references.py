@@ -7,11 +7,11 @@ import pytest
 
 import samara
 from samara.compiler.llvm.tape_interpreter import tabulator
-from samara.compiler.trace.tape_scalar import LONGEST, taped
+from samara.compiler.trace.tape_scalar import MAX_TAPE_LENGTH, record_tape
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.types import REFERENCE_FIELDS, Reference
-from samara.plan.reference import Leg
+from samara.plan.reference import StraightLeg
 from samara.plan.trajectory import (
     Trajectory,
     circle,
@@ -22,17 +22,17 @@ from samara.plan.trajectory import (
     legs,
     line,
     lissajous,
+    minimum_snap,
     race,
     sequence,
     stop,
     take_off,
-    through,
     transfer,
     waypoints,
 )
 from samara.scenario.events import DroneSetting
 from samara.sim import references
-from samara.sim.references import Tables
+from samara.sim.references import TableFiller
 from samara.sim.simulation import Simulation
 
 PLACES = [(0.0, 0.0, 1.0), (5.0, 2.0, 2.0), (9.0, -1.0, 3.0), (6.0, -6.0, 1.5)]
@@ -40,34 +40,37 @@ MOVING = Reference(Vec3(1.0, -2.0, 3.0), Vec3(0.7, 0.0, -0.4), Vec3(0.0, 0.3, 0.
 UP = take_off((1.0, 2.0, 0.1), height=3.0, yaw=0.4)
 TRAJECTORIES = {
     "hover": hover((1.0, -0.0, 2.0), yaw=-0.3),
-    "legs": legs((0.0, 0.0, 0.1), [Leg("up", Vec3(0.0, 0.0, 5.0), 4.0, 1.0), Leg("on", Vec3(3.0, 0.0, 5.0), 3.0, 0.0)]),
-    "waypoints": waypoints(PLACES, speed=2.0, rest=0.5, yaw=1.0),
+    "legs": legs(
+        (0.0, 0.0, 0.1),
+        [StraightLeg("up", Vec3(0.0, 0.0, 5.0), 4.0, 1.0), StraightLeg("on", Vec3(3.0, 0.0, 5.0), 3.0, 0.0)],
+    ),
+    "waypoints": waypoints(PLACES, speed=2.0, hold_time=0.5, yaw=1.0),
     "line": line((0.0, 0.0, 1.0), (6.0, 3.0, 2.0), speed=2.0, yaw="along"),
     "take_off": UP,
     "land": land((1.0, 2.0, 3.0)),
-    "circle": circle((1.0, 2.0, 3.0), radius=2.0, speed=3.0, laps=2.0, start=0.7, clockwise=True, yaw="along"),
+    "circle": circle((1.0, 2.0, 3.0), radius=2.0, speed=3.0, laps=2.0, start_angle=0.7, clockwise=True, yaw="along"),
     "endless circle": circle((0.0, 0.0, 0.0), radius=2.0, speed=3.0, laps=math.inf),
-    "helix": helix((0.0, 0.0, 1.0), radius=1.5, rise=0.6, turns=3.0, speed=2.0, yaw="along"),
-    "figure8": figure8((0.0, 1.0, 2.0), reach=3.0, speed=4.0, laps=2.0, yaw="along"),
+    "helix": helix((0.0, 0.0, 1.0), radius=1.5, height_per_turn=0.6, turns=3.0, speed=2.0, yaw="along"),
+    "figure8": figure8((0.0, 1.0, 2.0), half_length=3.0, speed=4.0, laps=2.0, yaw="along"),
     "lissajous": lissajous(
         (0.0, 0.0, 3.0), amplitude=(2.0, 1.5, 0.0), frequency=(3, -2, 0), phase=(0.4, 0.0, 1.0), speed=2.5
     ),
     "race": race(PLACES, speed=6.0, yaw="along"),
     "jerk race": race(PLACES, speed=6.0, acceleration=50.0, order=3),
     "closed race": race(PLACES, speed=6.0, acceleration=20.0, closed=True, laps=2.0, yaw="along"),
-    "through": through(PLACES, [1.0, 2.0, 1.5], order=5, yaw=[0.0, 3.0, -3.0, 1.0]),
-    "two points": through(PLACES[:2], [1.0], yaw=0.5),
+    "through": minimum_snap(PLACES, [1.0, 2.0, 1.5], order=5, yaw=[0.0, 3.0, -3.0, 1.0]),
+    "two points": minimum_snap(PLACES[:2], [1.0], yaw=0.5),
     "transfer": transfer(MOVING, Vec3(2.0, 3.0, 4.0), speed=1.0),
     "stop": stop(MOVING),
     "sequence": sequence(UP, line((1.0, 2.0, 3.0), (4.0, 2.0, 3.0), speed=1.0), hover((4.0, 2.0, 3.0))),
-    "moved sequence": sequence(UP.moved(Vec3(1.0, 0.0, 0.0)), hover((2.0, 2.0, 3.0))),
+    "moved sequence": sequence(UP.shift(Vec3(1.0, 0.0, 0.0)), hover((2.0, 2.0, 3.0))),
 }
 FLOWN = {
     f"{name}: {drone.name}": drone.task
     for name in samara.scenario_names()
     for drone in samara.load_scenario(name).drones
 }
-COMPILED = Tables(worth_compiling=0)
+COMPILED = TableFiller(min_compiled_rows=0)
 
 
 def critical_times(task: Trajectory) -> np.ndarray:
@@ -84,7 +87,7 @@ def bits(rows: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(rows).view(np.uint64)
 
 
-def by_numpy(function, times: np.ndarray) -> np.ndarray:
+def numpy_rows(function, times: np.ndarray) -> np.ndarray:
     return np.stack(
         [np.broadcast_to(np.asarray(leaf, dtype=float), times.shape) for leaf in flatten(function(times))], 1
     )
@@ -94,9 +97,9 @@ def by_numpy(function, times: np.ndarray) -> np.ndarray:
 def test_compiled_references_have_numpys_bits(task):
     times = critical_times(task)
     rows = np.full((len(times), len(REFERENCE_FIELDS)), math.nan)
-    taped(task.reference)  # raises if it cannot be taped: the comparison is not NumPy with NumPy
+    record_tape(task.reference)  # raises if it cannot be taped: the comparison is not NumPy with NumPy
     COMPILED.fill(rows, task.reference, times)
-    np.testing.assert_array_equal(bits(rows), bits(by_numpy(task.reference, times)))
+    np.testing.assert_array_equal(bits(rows), bits(numpy_rows(task.reference, times)))
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 383, 384, 385, 1000])
@@ -104,7 +107,7 @@ def test_a_row_does_not_depend_on_the_row_count_or_on_its_address(n):
     times, task = np.linspace(-1.0, 12.0, 1000)[:n], TRAJECTORIES["figure8"]
     block = np.full((n, len(REFERENCE_FIELDS), 3), math.nan)
     COMPILED.fill(block[:, :, 1], task.reference, times)
-    np.testing.assert_array_equal(bits(block[:, :, 1]), bits(by_numpy(task.reference, times)))
+    np.testing.assert_array_equal(bits(block[:, :, 1]), bits(numpy_rows(task.reference, times)))
     assert np.isnan(block[:, :, ::2]).all()
 
 
@@ -117,7 +120,9 @@ def test_tasks_that_differ_in_constants_share_their_code():
         lambda k: race([(k, 0.0, 1.0), (5.0, k, 1.0), (9.0, 9.0, k)], speed=k),
     ]
     for factory in factories:
-        (program, constants), (other_program, other_constants) = (taped(factory(k).reference) for k in (0.5, 1.25))
+        (program, constants), (other_program, other_constants) = (
+            record_tape(factory(k).reference) for k in (0.5, 1.25)
+        )
         assert (
             program == other_program and tabulator(program) is tabulator(other_program) and constants != other_constants
         )
@@ -134,7 +139,7 @@ def test_a_function_that_cannot_be_taped_is_evaluated_by_numpy_and_tried_once():
     for _ in range(2):
         rows = np.empty((50, len(REFERENCE_FIELDS)))
         COMPILED.fill(rows, bang_bang, times)
-        np.testing.assert_array_equal(rows, by_numpy(bang_bang, times))
+        np.testing.assert_array_equal(rows, numpy_rows(bang_bang, times))
     assert sum(not isinstance(time, np.ndarray) for time in times_seen) == 1
 
 
@@ -143,20 +148,20 @@ def test_a_choice_by_if_and_a_power_of_numpys_are_not_taped():
         return Reference(Vec3(time if time < 1.0 else 1.0, 0.0, 1.0))
 
     with pytest.raises(TypeError, match="neither true nor false"):
-        taped(by_if)
+        record_tape(by_if)
     with pytest.raises(TypeError, match="powers differ"):
-        taped(lambda time: Reference(Vec3(time**3, 0.0, 1.0)))
+        record_tape(lambda time: Reference(Vec3(time**3, 0.0, 1.0)))
 
 
 def test_a_task_too_long_for_a_tape_is_evaluated_by_numpy():
     rng = np.random.default_rng(2)
     points = rng.normal(size=(100, 3))
-    task = through([tuple(point) for point in points.tolist()], [1.0] * 99)
-    with pytest.raises(OverflowError, match=str(LONGEST)):
-        taped(task.reference)
+    task = minimum_snap([tuple(point) for point in points.tolist()], [1.0] * 99)
+    with pytest.raises(OverflowError, match=str(MAX_TAPE_LENGTH)):
+        record_tape(task.reference)
     times, rows = np.linspace(-1.0, 101.0, 300), np.empty((300, len(REFERENCE_FIELDS)))
     COMPILED.fill(rows, task.reference, times)
-    np.testing.assert_array_equal(bits(rows), bits(by_numpy(task.reference, times)))
+    np.testing.assert_array_equal(bits(rows), bits(numpy_rows(task.reference, times)))
 
 
 def test_numpy_computes_the_first_rows_of_a_process():
@@ -166,23 +171,23 @@ def test_numpy_computes_the_first_rows_of_a_process():
         time_types.append(type(time))
         return Reference(Vec3(1.0, 2.0, 3.0))
 
-    tables, times, rows = Tables(worth_compiling=15), np.zeros(10), np.empty((10, len(REFERENCE_FIELDS)))
+    tables, times, rows = TableFiller(min_compiled_rows=15), np.zeros(10), np.empty((10, len(REFERENCE_FIELDS)))
     for _ in range(4):
         tables.fill(rows, still, times)
     assert [time_type is np.ndarray for time_type in time_types] == [True, True, False]
 
 
 def test_drones_on_one_path_differ_by_position_and_start_time(monkeypatch):
-    monkeypatch.setattr(references, "TABLES", COMPILED)
+    monkeypatch.setattr(references, "TABLE_FILLER", COMPILED)
     shape = TRAJECTORIES["circle"]
-    settings = [DroneSetting(shape.moved(Vec3(k, 0.0, -k)), since_us=100 * (k // 2)) for k in range(4)]
+    settings = [DroneSetting(shape.shift(Vec3(k, 0.0, -k)), since_us=100 * (k // 2)) for k in range(4)]
     drones = [DroneSetting(TRAJECTORIES["hover"], since_us=7), settings[0], settings[1], settings[3], settings[2]]
     times_us = np.arange(0, 5_000_000, 10_000)
     table = references.tabulate_references(drones, times_us + 1000)
     rows = references.tabulate_references(drones, times_us, out=table)
     assert rows is table
     for column, (task, since_us, *_) in enumerate(drones):
-        expected = by_numpy(task.reference, (times_us - since_us) / 1e6)
+        expected = numpy_rows(task.reference, (times_us - since_us) / 1e6)
         expected[:, :3] += np.array(task.shift_W)
         np.testing.assert_array_equal(bits(rows[:, :, column]), bits(expected))
 
@@ -192,7 +197,7 @@ def test_drones_on_shifted_paths_share_a_table():
     scenario = samara.load_scenario("swarm", {"duration": 1.0, "drones.count": 5})
     simulation = Simulation(scenario)
     fleet, group = simulation.fleet, simulation.groups[0]
-    times_us = np.arange(3) * fleet.periods["autopilot"]
+    times_us = np.arange(3) * fleet.periods["control"]
     expected = references.tabulate_references(fleet.drone_settings(group), times_us)
     assert group.reference_table.rows.shape[2] == 1 and len(np.unique(expected[0], axis=1).T) == 5
     for tick, time_us in enumerate(times_us.tolist()):
@@ -205,8 +210,8 @@ def test_drones_on_shifted_paths_share_a_table():
         references_by_time[compiled_simulation.time_us] = compiled_simulation.groups[0].reference.copy()
     np.testing.assert_array_equal([references_by_time[time_us] for time_us in times_us.tolist()], expected)
     fleet.time_us = 0
-    first, *others = fleet.setting.drones
-    fleet.apply(fleet.setting._replace(drones=(first._replace(task=hover((1.0, 2.0, 3.0))), *others)))
+    first, *further = fleet.setting.drones
+    fleet.apply_setting(fleet.setting._replace(drones=(first._replace(task=hover((1.0, 2.0, 3.0))), *further)))
     expected = references.tabulate_references(fleet.drone_settings(group), times_us)
     np.testing.assert_array_equal(references.current_references(fleet, group), expected[0])
     assert group.reference_table.rows.shape[2] == 5

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from mcap.reader import make_reader
-from support.repository import do_without
+from support.repository import skip_or_fail
 
 from samara.core.algebra import quat_from_euler
 from samara.record.load import load_run
 from samara.record.ros2.bag import write_ros2_bag
-from samara.record.ros2.messages import layout_of, parsed
+from samara.record.ros2.messages import cdr_layout, parse_message
 from samara.scenario.file import load_scenario
 from samara.sim.replay import replay
 
@@ -23,10 +23,10 @@ DOMAIN = 20 + os.getpid() % 75  # separate domains for tests in several processe
 def node():
     """A node on loopback; requires Cyclone DDS."""
     if find_spec("cyclonedds") is None:
-        do_without("Cyclone DDS is not installed")
-    from samara.link.ros2.node import Node
+        skip_or_fail("Cyclone DDS is not installed")
+    from samara.link.ros2.node import Ros2Node
 
-    with Node(DOMAIN) as ros_node:
+    with Ros2Node(DOMAIN) as ros_node:
         yield ros_node
 
 
@@ -57,7 +57,7 @@ def read_bag(path):
     messages_by_topic = {}
     with path.open("rb") as file:
         for schema, channel, message in make_reader(file).iter_messages():
-            parsed_message = parsed(schema.name.replace("/msg/", "/"), message.data)
+            parsed_message = parse_message(schema.name.replace("/msg/", "/"), message.data)
             messages_by_topic.setdefault(channel.topic, []).append(parsed_message)
     return messages_by_topic
 
@@ -72,9 +72,9 @@ def test_published_messages_equal_the_recording(node, tmp_path):
 
     bridge = Bridge(load_scenario("sensors", {"duration": 0.4}), node, out=tmp_path / "run.mcap")
     topics = {**STATES, **SENSORS, **OTHERS}
-    listeners = {topic: node.listener(topic, kind, depth=2000) for topic, kind in topics.items()}
+    listeners = {topic: node.create_subscription(topic, kind, depth=2000) for topic, kind in topics.items()}
     bridge.run(realtime=False)
-    published = {topic: listener.heard() for topic, listener in listeners.items()}
+    published = {topic: listener.take() for topic, listener in listeners.items()}
     bag = read_bag(write_ros2_bag(load_run(tmp_path / "run.mcap"), tmp_path / "bag.mcap"))
     for topic in SENSORS:
         assert repr(published[topic]) == repr(bag[topic]), topic
@@ -94,7 +94,7 @@ def test_published_messages_equal_the_recording(node, tmp_path):
         last_published.percentage == last_recorded.percentage
         and abs(last_published.voltage - last_recorded.voltage) < 0.01 * last_recorded.voltage
     )
-    assert bridge.stage.voice.dropped == 0
+    assert bridge.stage.publishers.dropped_count == 0
 
 
 AIRBORNE = {"drones.start": [0.0, 0.0, 1.4], "drones.airborne": True}
@@ -106,8 +106,8 @@ def test_landed_changes_once_per_flight(node):
 
     At touchdown it bounces by 1 mm, then hops by 3 cm: without hysteresis that made nine messages.
     """
-    landed = node.listener("/drone/landed", "std_msgs/Bool", depth=100)
-    truth = node.listener("/drone/ground_truth", "nav_msgs/Odometry", depth=2000)
+    landed = node.create_subscription("/drone/landed", "std_msgs/Bool", depth=100)
+    truth = node.create_subscription("/drone/ground_truth", "nav_msgs/Odometry", depth=2000)
     changes = []
 
     def watch(bridge):
@@ -115,15 +115,15 @@ def test_landed_changes_once_per_flight(node):
 
         def advance_and_watch():
             is_flying = advance()
-            changes.extend((message.data, bridge.simulation.time_us / 1e6) for message in landed.heard())
+            changes.extend((message.data, bridge.simulation.time_us / 1e6) for message in landed.take())
             return is_flying
 
         bridge.simulation.advance = advance_and_watch
 
-    flown(node, seconds=16.0, before=watch, rate=25.0)
+    fly_bridge(node, seconds=16.0, before=watch, rate=25.0)
     assert [value for value, _ in changes] == [True, False, True]
     (_, takeoff), (_, landing) = changes[1:]
-    messages = truth.heard()
+    messages = truth.take()
     times = np.array([message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec for message in messages])
     height = np.array([message.pose.pose.position.z for message in messages])
     height -= height[0]  # it stands at the start
@@ -136,19 +136,23 @@ def test_a_fall_is_published_as_a_crash(node):
 
     def fail_all(bridge):
         for motor in range(4):
-            said(node, "/drone/fail_motor", "std_msgs/Int32", data=motor)
+            publish(node, "/drone/fail_motor", "std_msgs/Int32", data=motor)
 
-    statuses = {name: node.listener(f"/drone/{name}", "std_msgs/Bool", depth=100) for name in ("landed", "crashed")}
-    flown(node, seconds=0.8, before=fail_all, rate=25.0, settings=AIRBORNE)
-    reports = {name: [message.data for message in listener.heard()] for name, listener in statuses.items()}
+    statuses = {
+        name: node.create_subscription(f"/drone/{name}", "std_msgs/Bool", depth=100) for name in ("landed", "crashed")
+    }
+    fly_bridge(node, seconds=0.8, before=fail_all, rate=25.0, settings=AIRBORNE)
+    reports = {name: [message.data for message in listener.take()] for name, listener in statuses.items()}
     assert reports == {"landed": [False], "crashed": [False, True]}
 
 
 def test_standing_is_published_as_landed(node):
     """A drone on its feet has landed, and has not crashed"""
-    statuses = {name: node.listener(f"/drone/{name}", "std_msgs/Bool", depth=100) for name in ("landed", "crashed")}
-    flown(node, seconds=0.1)
-    reports = {name: [message.data for message in listener.heard()] for name, listener in statuses.items()}
+    statuses = {
+        name: node.create_subscription(f"/drone/{name}", "std_msgs/Bool", depth=100) for name in ("landed", "crashed")
+    }
+    fly_bridge(node, seconds=0.1)
+    reports = {name: [message.data for message in listener.take()] for name, listener in statuses.items()}
     assert reports == {"landed": [True], "crashed": [False]}
 
 
@@ -156,29 +160,29 @@ def test_lockstep_waits_at_each_tick_of_the_clock(node, monkeypatch):
     """One command after each of the first three ticks of 50 Hz: the flight waits at the fourth, at 60 ms, and ends there"""
     from samara.sim.stages.ros2 import Ros2Stage
 
-    tick, commands = Ros2Stage.say_clock, node.speaker("/drone/command/pose", "geometry_msgs/PoseStamped")
-    pose = layout_of("geometry_msgs/PoseStamped").packed(1, POSE)[0].tobytes()
+    tick, commands = Ros2Stage.publish_clock, node.create_publisher("/drone/command/pose", "geometry_msgs/PoseStamped")
+    pose = cdr_layout("geometry_msgs/PoseStamped").pack(1, POSE)[0].tobytes()
     ticks = []
 
     def answer(stage, time_us):
         tick(stage, time_us)
         ticks.append(time_us)
         if time_us <= 40_000:
-            commands.say(pose)
+            commands.publish(pose)
 
-    monkeypatch.setattr(Ros2Stage, "say_clock", answer)
-    bridge, _ = flown(node, seconds=1.0, lockstep=True, rate=50.0, patience=0.2)
-    assert ticks == [0, 20_000, 40_000, 60_000] and bridge.commands.heard == 3
-    assert bridge.simulation.time_us == 60_000 and "no command on /drone/command" in bridge.simulation.ended
+    monkeypatch.setattr(Ros2Stage, "publish_clock", answer)
+    bridge, _ = fly_bridge(node, seconds=1.0, lockstep=True, rate=50.0, lockstep_timeout=0.2)
+    assert ticks == [0, 20_000, 40_000, 60_000] and bridge.commands.message_count == 3
+    assert bridge.simulation.time_us == 60_000 and "no command on /drone/command" in bridge.simulation.end_reason
 
 
 def test_wind_from_a_topic_blows_along_its_axes(node):
     """3 m/s to the north, 1 m/s down, in `map`: this is the wind around the drone, and it is blown north"""
     wind = {"y": 3.0, "z": -1.0}
-    bridge, _ = flown(
+    bridge, _ = fly_bridge(
         node,
         seconds=0.5,
-        before=lambda _: said(node, "/samara/wind", "geometry_msgs/Vector3", **wind),
+        before=lambda _: publish(node, "/samara/wind", "geometry_msgs/Vector3", **wind),
         settings=AIRBORNE,
     )
     x, y, _ = bridge.simulation.fleet.p_W[:, 0]
@@ -189,21 +193,21 @@ def test_wind_from_a_topic_blows_along_its_axes(node):
 # Commands
 
 
-def flown(node, name="hover", seconds=3.0, before=lambda bridge: None, settings=None, **options):
+def fly_bridge(node, name="hover", seconds=3.0, before=lambda bridge: None, settings=None, **options):
     """Fly a bridge to its end and return it with its messages; `before` is called with the new bridge."""
     from samara.sim.ros2.bridge import Bridge
 
     messages = []
     scenario = load_scenario(name, {"duration": seconds, **(settings or {})})
-    bridge = Bridge(scenario, node, tell=messages.append, **options)
+    bridge = Bridge(scenario, node, on_message=messages.append, **options)
     before(bridge)
     bridge.run(realtime=False)
     return bridge, messages
 
 
-def said(node, topic, kind, columns=None, **constants):
+def publish(node, topic, kind, columns=None, **constants):
     """Publish one message from this process."""
-    node.speaker(topic, kind).say(layout_of(kind, **constants).packed(1, columns or {})[0].tobytes())
+    node.create_publisher(topic, kind).publish(cdr_layout(kind, **constants).pack(1, columns or {})[0].tobytes())
 
 
 POSE = {"pose.position": [[0.5, -0.3, 1.2]], "pose.orientation": [[0.0, 0.0, np.sin(0.25), np.cos(0.25)]]}
@@ -211,10 +215,10 @@ POSE = {"pose.position": [[0.5, -0.3, 1.2]], "pose.orientation": [[0.0, 0.0, np.
 
 def test_a_pose_is_followed_immediately(node):
     """From the present reference towards the pose."""
-    bridge, _ = flown(
-        node, seconds=0.2, before=lambda _: said(node, "/drone/command/pose", "geometry_msgs/PoseStamped", POSE)
+    bridge, _ = fly_bridge(
+        node, seconds=0.2, before=lambda _: publish(node, "/drone/command/pose", "geometry_msgs/PoseStamped", POSE)
     )
-    start_W = bridge.simulation.scenario.drones[0].task.at(0.0).p_W
+    start_W = bridge.simulation.scenario.drones[0].task.evaluate(0.0).p_W
     path_W = np.array([0.5, -0.3, 1.2]) - np.array(start_W, dtype=float)
     shift_W = bridge.simulation.groups[0].reference[:3, 0] - np.array(start_W, dtype=float)
     assert np.allclose(shift_W, 2.0 * 0.2 * path_W / np.linalg.norm(path_W), atol=1e-9)
@@ -223,21 +227,21 @@ def test_a_pose_is_followed_immediately(node):
 def test_a_pose_is_flown_to(node, tmp_path):
     """At rest there with its yaw; the recorded reference is the one that was followed, and the flight replays."""
     pose = "geometry_msgs/PoseStamped"
-    bridge, messages = flown(
+    bridge, messages = fly_bridge(
         node,
         seconds=4.0,
-        before=lambda _: said(node, "/drone/command/pose", pose, POSE, header={"frame_id": "map"}),
+        before=lambda _: publish(node, "/drone/command/pose", pose, POSE, header={"frame_id": "map"}),
         rate=25.0,
         out=tmp_path / "run.mcap",
     )
-    track = load_run(tmp_path / "run.mcap").tracks[0]
+    track = load_run(tmp_path / "run.mcap").drone_records[0]
     state, reference = track.tables["state"], track.tables["reference"]
     assert np.abs(state["p_W"][-1] - [0.5, -0.3, 1.2]).max() < 0.05
     assert np.abs(state["q_WB"][-1] - [np.cos(0.25), 0.0, 0.0, np.sin(0.25)]).max() < 0.02
     assert reference["p_W"][-1].tolist() == [0.5, -0.3, 1.2] and reference["yaw"][-1] == pytest.approx(0.5)
     assert any("follows external setpoints" in message for message in messages)
-    assert bridge.commands.heard == 1
-    replayed = replay(load_run(tmp_path / "run.mcap")).tracks[0].tables["state"]
+    assert bridge.commands.message_count == 1
+    replayed = replay(load_run(tmp_path / "run.mcap")).drone_records[0].tables["state"]
     assert np.array_equal(replayed.rows, state.rows)
 
 
@@ -249,10 +253,10 @@ def test_a_trajectory_is_flown_along(node):
         for transform, sec in zip(transforms, (0, 3, 5), strict=True)
     ]
     kind = "trajectory_msgs/MultiDOFJointTrajectory"
-    bridge, _ = flown(
+    bridge, _ = fly_bridge(
         node,
         seconds=4.0,
-        before=lambda _: said(node, "/drone/command/trajectory", kind, joint_names=["base"], points=points),
+        before=lambda _: publish(node, "/drone/command/trajectory", kind, joint_names=["base"], points=points),
         rate=25.0,
     )
     reference = bridge.simulation.groups[0].reference[:, 0]
@@ -263,11 +267,11 @@ def test_a_trajectory_is_flown_along(node):
 def test_motor_commands_are_executed_and_time_out(node):
     """All motors off for half a second: it stays on the ground; after the timeout the controller takes over."""
     motors = {"data": [[0.0] * 4]}
-    bridge, messages = flown(
+    bridge, messages = fly_bridge(
         node,
         seconds=1.0,
         rate=25.0,
-        before=lambda _: said(node, "/drone/command/motors", "std_msgs/Float64MultiArray", motors, data=[0.0] * 4),
+        before=lambda _: publish(node, "/drone/command/motors", "std_msgs/Float64MultiArray", motors, data=[0.0] * 4),
     )
     assert any("no motor command for 0.5 s" in message for message in messages)
     assert bridge.simulation.groups[0].plant.command.any() and not bridge.simulation.crashed.any()
@@ -290,59 +294,61 @@ def test_motor_commands_are_executed_and_time_out(node):
         ("trajectory", "trajectory_msgs/MultiDOFJointTrajectory", {}, {}, "expected points that have one transform"),
     ],
 )
-def test_what_cannot_be_flown_is_one_sentence(node, command, kind, columns, constants, reason):
+def test_an_invalid_command_is_rejected_in_one_sentence(node, command, kind, columns, constants, reason):
     """And the drone continues its task."""
-    bridge, messages = flown(
-        node, seconds=0.1, before=lambda _: said(node, f"/drone/command/{command}", kind, columns, **constants)
+    bridge, messages = fly_bridge(
+        node, seconds=0.1, before=lambda _: publish(node, f"/drone/command/{command}", kind, columns, **constants)
     )
     assert [message for message in messages if f"/drone/command/{command} is rejected" in message and reason in message]
-    assert bridge.commands.refused == 1 and not bridge.simulation.crashed.any()
+    assert bridge.commands.rejected_count == 1 and not bridge.simulation.crashed.any()
 
 
 def test_pause_reset_wind_and_motors_that_fail(node):
     """As simple topics; an invalid request is one sentence."""
 
     def publish_requests(bridge):
-        said(node, "/samara/wind", "geometry_msgs/Vector3", x=3.0)
-        said(node, "/samara/reset", "std_msgs/Empty")
-        said(node, "/drone/fail_motor", "std_msgs/Int32", data=9)
-        said(node, "/drone/restore_motor", "std_msgs/Int32", data=1)
-        said(node, "/samara/pause", "std_msgs/Bool", data=False)
+        publish(node, "/samara/wind", "geometry_msgs/Vector3", x=3.0)
+        publish(node, "/samara/reset", "std_msgs/Empty")
+        publish(node, "/drone/fail_motor", "std_msgs/Int32", data=9)
+        publish(node, "/drone/restore_motor", "std_msgs/Int32", data=1)
+        publish(node, "/samara/pause", "std_msgs/Bool", data=False)
 
-    bridge, messages = flown(node, seconds=0.1, before=publish_requests)
+    bridge, messages = fly_bridge(node, seconds=0.1, before=publish_requests)
     text = "\n".join(messages)
     assert "restarted" in text and "wind (3, 0, 0) m/s" in text and "restore motor 1" in text
     assert "refused: fail motor 9: drone has no motor 9; expected one of 0 to 3" in text
-    assert bridge.controls.heard == 5
+    assert bridge.controls.message_count == 5
 
 
 def test_topics_and_setpoints_survive_a_motor_failure(node):
     """From then on the drone is in another group: its topics and its setpoint stay."""
-    clock = node.listener("/clock", "rosgraph_msgs/Clock", depth=100)
-    odometry = node.listener("/drone/odom", "nav_msgs/Odometry", depth=100)
+    clock = node.create_subscription("/clock", "rosgraph_msgs/Clock", depth=100)
+    odometry = node.create_subscription("/drone/odom", "nav_msgs/Odometry", depth=100)
 
     def publish_requests(bridge):
-        said(node, "/drone/command/pose", "geometry_msgs/PoseStamped", POSE)
-        said(node, "/drone/fail_motor", "std_msgs/Int32", data=2)
+        publish(node, "/drone/command/pose", "geometry_msgs/PoseStamped", POSE)
+        publish(node, "/drone/fail_motor", "std_msgs/Int32", data=2)
 
-    bridge, messages = flown(node, seconds=0.2, before=publish_requests)
+    bridge, messages = fly_bridge(node, seconds=0.2, before=publish_requests)
     assert any("fail motor 2" in message for message in messages)
-    assert len(clock.heard()) == len(odometry.heard()) == 51
-    assert bridge.simulation.groups[0].environment.motor_power[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
+    assert len(clock.take()) == len(odometry.take()) == 51
+    assert bridge.simulation.groups[0].environment.motor_effectiveness[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
     assert bridge.simulation.groups[0].reference[3:6, 0].any()  # it still approaches the pose
 
 
 def test_a_velocity_along_the_heading(node):
     """In base_link, 90° to the left of the map's axes: forward is north; the tilt of the body is ignored."""
-    from samara.sim.ros2.setpoint_topics import Heard
+    from samara.sim.ros2.setpoint_topics import MessageConverter
 
     fleet = SimpleNamespace(locate=lambda index: (SimpleNamespace(estimate=estimate), 0))
     yaw, tilt = quat_from_euler(0.0, 0.0, np.pi / 2), quat_from_euler(0.2, 0.3, 0.0)
     estimate = np.array([[0.0]] * 6 + [[x] for x in yaw * tilt])
-    data = layout_of("geometry_msgs/TwistStamped", header={"frame_id": "drone/base_link"}).packed(
+    data = cdr_layout("geometry_msgs/TwistStamped", header={"frame_id": "drone/base_link"}).pack(
         1, {"twist.linear": [[1.0, 0.0, 0.5]], "twist.angular": [[0.0, 0.0, 0.3]]}
     )
-    setpoint = Heard("drone", 0, 4, 2.0).twist(parsed("geometry_msgs/TwistStamped", data[0].tobytes()), fleet)
+    setpoint = MessageConverter("drone", 0, 4, 2.0).twist(
+        parse_message("geometry_msgs/TwistStamped", data[0].tobytes()), fleet
+    )
     assert np.hypot(*setpoint.v_W[:2]) == pytest.approx(1.0) and setpoint.v_W[2] == 0.5 and setpoint.yaw_rate == 0.3
     assert setpoint.v_W[1] > 0.95
 
@@ -352,22 +358,22 @@ def test_pause_stops_the_clock(node):
     import threading
 
     def resume():
-        said(node, "/samara/pause", "std_msgs/Bool", data=False)
+        publish(node, "/samara/pause", "std_msgs/Bool", data=False)
 
     def publish_pause(bridge):
-        said(node, "/samara/pause", "std_msgs/Bool", data=True)
+        publish(node, "/samara/pause", "std_msgs/Bool", data=True)
         threading.Timer(0.3, resume).start()
 
-    _, messages = flown(node, seconds=0.1, before=publish_pause)
+    _, messages = fly_bridge(node, seconds=0.1, before=publish_pause)
     assert messages[:2] == ["paused", "resumed"]
 
 
 def test_rates_and_names(node):
     """Rates and names that are not possible are errors in one sentence."""
-    from samara.sim.ros2.bridge import require_names, ticks_of
+    from samara.sim.ros2.bridge import require_names, ticks_per_message
 
-    assert ticks_of(0.0, 4000) == 1 and ticks_of(50.0, 4000) == 5
+    assert ticks_per_message(0.0, 4000) == 1 and ticks_per_message(50.0, 4000) == 5
     with pytest.raises(ValueError, match="rate 100 Hz; expected the autopilot's 250 Hz, or a whole fraction"):
-        ticks_of(100.0, 4000)
+        ticks_per_message(100.0, 4000)
     with pytest.raises(ValueError, match=r"'a\.b' has the name of 'a_b' in ROS 2"):
         require_names(["a_b", "a.b"])

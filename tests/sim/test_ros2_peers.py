@@ -41,9 +41,9 @@ while True:
 def node():
     """A node on loopback; requires Cyclone DDS."""
     require_cyclonedds()
-    from samara.link.ros2.node import Node
+    from samara.link.ros2.node import Ros2Node
 
-    with Node(DOMAIN) as ros_node:
+    with Ros2Node(DOMAIN) as ros_node:
         yield ros_node
 
 
@@ -52,16 +52,16 @@ def create_bridge(node, seconds, **options):
     from samara.sim.ros2.bridge import Bridge
 
     messages = []
-    return Bridge(load_scenario("hover", {"duration": seconds}), node, tell=messages.append, **options), messages
+    return Bridge(load_scenario("hover", {"duration": seconds}), node, on_message=messages.append, **options), messages
 
 
 def test_lockstep_with_another_process(node):
     """One velocity per tick, and no extra waiting: the reference is v t, to the last digit of a sum."""
-    bridge, _ = create_bridge(node, 1.0, lockstep=True, rate=50.0, patience=60.0)
-    start_W = np.array(bridge.simulation.scenario.drones[0].task.at(0.0).p_W, dtype=float)
+    bridge, _ = create_bridge(node, 1.0, lockstep=True, rate=50.0, lockstep_timeout=60.0)
+    start_W = np.array(bridge.simulation.scenario.drones[0].task.evaluate(0.0).p_W, dtype=float)
     with peer(TWIST + FLY, DOMAIN):
         assert bridge.run(realtime=False) == "in the air"
-    assert bridge.commands.heard >= 51 and not bridge.simulation.ended
+    assert bridge.commands.message_count >= 51 and not bridge.simulation.end_reason
     reference = bridge.simulation.groups[0].reference[:, 0]
     assert np.allclose(reference[:3], start_W + np.array([0.4, 0.0, 0.1]), atol=1e-9)
     assert np.allclose(reference[3:6], [0.4, 0.0, 0.1])
@@ -69,18 +69,18 @@ def test_lockstep_with_another_process(node):
 
 def test_lockstep_without_a_publisher(node):
     """The flight ends with a sentence that explains it."""
-    bridge, messages = create_bridge(node, 1.0, lockstep=True, patience=0.2)
+    bridge, messages = create_bridge(node, 1.0, lockstep=True, lockstep_timeout=0.2)
     bridge.run(realtime=False)
-    assert "there are no publishers; in lockstep each tick of /clock needs one" in bridge.simulation.ended
+    assert "there are no publishers; in lockstep each tick of /clock needs one" in bridge.simulation.end_reason
     assert any("there are no publishers" in message for message in messages)
 
 
 def test_lockstep_with_a_silent_publisher(node):
     """A silent publisher is distinguished from none."""
-    bridge, _ = create_bridge(node, 1.0, lockstep=True, patience=0.2)
-    silent = node.speaker("/drone/command/pose", "geometry_msgs/PoseStamped")
+    bridge, _ = create_bridge(node, 1.0, lockstep=True, lockstep_timeout=0.2)
+    silent = node.create_publisher("/drone/command/pose", "geometry_msgs/PoseStamped")
     bridge.run(realtime=False)
-    assert silent.said == 0 and "a publisher exists but sends nothing" in bridge.simulation.ended
+    assert silent.published == 0 and "a publisher exists but sends nothing" in bridge.simulation.end_reason
 
 
 def test_a_flood(node):
@@ -89,8 +89,8 @@ def test_a_flood(node):
     with peer(TWIST + FLOOD, DOMAIN):
         bridge.run(realtime=True)
     ticks = 1 + round(1.5 * 250)
-    assert 0 < bridge.commands.heard <= ticks and bridge.commands.malformed == 0
-    assert not bridge.simulation.crashed.any() and not bridge.simulation.ended
+    assert 0 < bridge.commands.message_count <= ticks and bridge.commands.malformed_count == 0
+    assert not bridge.simulation.crashed.any() and not bridge.simulation.end_reason
 
 
 def test_another_type_under_the_same_name(node):
@@ -100,13 +100,13 @@ def test_another_type_under_the_same_name(node):
         simulation, warnings = bridge.simulation, []
         while not warnings and simulation.time_us < 60_000_000:
             simulation.advance()
-            warnings = node.strangers()
+            warnings = node.type_mismatches()
         simulation.close()
     assert warnings == [
         "someone publishes /drone/command/pose as 'geometry_msgs::msg::dds_::TwistStamped_'; "
         "expected geometry_msgs::msg::dds_::PoseStamped_"
     ]
-    assert bridge.commands.heard == bridge.commands.malformed == 0 and not messages
+    assert bridge.commands.message_count == bridge.commands.malformed_count == 0 and not messages
 
 
 def test_invalid_datagrams_are_ignored(node):
@@ -118,6 +118,6 @@ def test_invalid_datagrams_are_ignored(node):
             head = rng.choice([b"", b"RTPS\x02\x01\x01\x10", b"RTPS\x02\x05" + bytes(14) + b"\x15\x05"])
             for port in range(first_port + 10, first_port + 14):
                 sender.sendto(head + rng.bytes(int(rng.integers(300))), ("127.0.0.1", port))
-    assert bridge.commands.heard == bridge.commands.malformed == bridge.controls.heard == 0
-    assert not bridge.simulation.crashed.any() and not bridge.simulation.ended
+    assert bridge.commands.message_count == bridge.commands.malformed_count == bridge.controls.message_count == 0
+    assert not bridge.simulation.crashed.any() and not bridge.simulation.end_reason
     assert messages == []

@@ -7,13 +7,13 @@ from samara.physics.types import REFERENCE_FIELDS
 from samara.sim.external_setpoints import (
     SETPOINT_TIMEOUT,
     STEP_TIME,
-    TURN,
     YAW,
+    YAW_APPROACH_RATE,
     YAW_RATE,
     A,
     P,
-    Path,
     Position,
+    TimedWaypoints,
     V,
     Velocity,
 )
@@ -36,8 +36,8 @@ def test_a_distant_position_is_approached_at_a_speed(anchor):
     assert np.allclose(rows[:, 2], np.minimum(3.0 + 2.0 * TIME, 6.0), atol=1e-12)
     assert np.array_equal(rows[:, V][:, 2], np.where(TIME < 1.5, 2.0, 0.0))
     turn = 2.0 * np.pi - 6.0
-    assert np.allclose(rows[:, YAW], 3.0 + np.minimum(TURN * TIME, turn), atol=1e-12)
-    assert rows[0, YAW_RATE] == TURN and rows[-1, YAW_RATE] == 0.0
+    assert np.allclose(rows[:, YAW], 3.0 + np.minimum(YAW_APPROACH_RATE * TIME, turn), atol=1e-12)
+    assert rows[0, YAW_RATE] == YAW_APPROACH_RATE and rows[-1, YAW_RATE] == 0.0
 
 
 def test_a_near_position_is_the_reference_immediately(anchor):
@@ -62,7 +62,7 @@ def test_points_with_velocities_give_back_a_cubic(anchor):
     cubic = np.polynomial.Polynomial([1.0, -0.5, 0.3, 0.2])
     times = np.array([0.0, 0.7, 1.5, 4.0])
     p, v = (np.outer(f(times), [1.0, 2.0, -1.0]) for f in (cubic, cubic.deriv()))
-    rows = Path(times, p, np.zeros(4), v).references(anchor, TIME)
+    rows = TimedWaypoints(times, p, np.zeros(4), v).references(anchor, TIME)
     flying = TIME < 4.0
     for columns, derivative in ((P, cubic), (V, cubic.deriv()), (A, cubic.deriv(2))):
         assert np.abs(rows[flying, columns] - np.outer(derivative(TIME[flying]), [1.0, 2.0, -1.0])).max() < 1e-12
@@ -71,8 +71,8 @@ def test_points_with_velocities_give_back_a_cubic(anchor):
 
 def test_points_without_velocities_are_joined_by_lines_from_the_anchor(anchor):
     """Yaws take the shorter direction."""
-    rows = Path(np.array([1.0, 3.0]), np.array([[1.0, 2.0, 5.0], [3.0, 2.0, 5.0]]), np.array([-3.0, -3.0])).references(
-        anchor, TIME
-    )
+    rows = TimedWaypoints(
+        np.array([1.0, 3.0]), np.array([[1.0, 2.0, 5.0], [3.0, 2.0, 5.0]]), np.array([-3.0, -3.0])
+    ).references(anchor, TIME)
     assert np.allclose(rows[50, P], [1.0, 2.0, 4.0]) and np.allclose(rows[200, P], [2.0, 2.0, 5.0])
     assert np.allclose(rows[200, V], [1.0, 0.0, 0.0]) and np.allclose(rows[50, YAW], np.pi)

@@ -13,17 +13,17 @@ from samara.core.ops import exp
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.estimate.ekf import ekf
-from samara.physics.multirotor import environment_of
+from samara.physics.multirotor import complete_environment
 from samara.plan.trajectory import hover
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sensors import part, part_names
 from samara.sim.python_sensors import SensorsStage
 from samara.sim.simulation import Simulation
-from samara.sim.stage import CLOCK, PHYSICS, PythonStage, Stage, insert
-from samara.sim.stages.physics import Contact, integrate
+from samara.sim.stage import CLOCK_INPUTS, PHYSICS, PythonStage, Stage, insert
+from samara.sim.stages.physics import ContactStatus, integrate
 from samara.vehicles.build import switch_on
-from samara.wind.sources import Gust, Sum
+from samara.wind.sources import Gust, WindSum
 from samara.wind.turbulence import Dryden
 
 TRACED = [name for name in part_names() if part(name).sensor().traced]
@@ -31,12 +31,12 @@ START = Vec3(0.0, 0.0, 3.0)
 HOVERING = Drone("d", samara.vehicle("crazyflie_documented"), hover(START), START, airborne=True)
 
 
-def every_sensor(duration=0.1):
-    """An Iris in rising, gusty air and its own wake, with one of each kind of traced sensor and an extended Kalman filter"""
+def sensor_scenario(duration=0.1):
+    """An Iris in rising, gusty air and its wake, with one of each type of traced sensor and an extended Kalman filter."""
     vehicle = switch_on(switch_on(samara.vehicle("iris"), "rotor_air"), "propwash")
-    sensors = tuple({part(name).kind: part(name).sensor() for name in TRACED}.values())
+    sensors = tuple({part(name).type_name: part(name).sensor() for name in TRACED}.values())
     drone = Drone("d", vehicle, hover(START), START, airborne=True, sensors=sensors, estimator=ekf(sensors, 0.004))
-    wind = Sum((Dryden(Vec3(4.0, 1.0, 2.0)), Gust(Vec3(1.0, 0.0, 1.0), 0.02, 0.3)))
+    wind = WindSum((Dryden(Vec3(4.0, 1.0, 2.0)), Gust(Vec3(1.0, 0.0, 1.0), 0.02, 0.3)))
     return Scenario("every sensor", (drone,), duration, wind=wind, seed=3, rates=Rates(sensor=1000.0))
 
 
@@ -45,7 +45,7 @@ def every_sensor(duration=0.1):
 
 @pytest.mark.parametrize("name", TRACED)
 def test_a_sensor_gives_the_same_bits_on_every_executor(name):
-    """State, queue and reading of two drones over a second of samples"""
+    """State, queue and reading of two drones over forty samples."""
     sensor = part(name).sensor()
     vehicle = samara.vehicle("iris")
     state, command = samara.hover(vehicle, START)
@@ -56,19 +56,22 @@ def test_a_sensor_gives_the_same_bits_on_every_executor(name):
         StageRun(SensorsStage(), **setup, period_us=period_us, executor=executor).record(40, *slots)
         for executor in EXECUTORS
     )
-    for slot, defined, compiled in zip(slots, python, llvm, strict=True):
-        assert compiled.tobytes() == defined.tobytes(), slot
+    for slot, expected_bits, compiled_bits in zip(slots, python, llvm, strict=True):
+        assert compiled_bits.tobytes() == expected_bits.tobytes(), slot
 
 
 @pytest.mark.long
 def test_a_flight_on_the_python_executor_is_the_compiled_one_to_rounding():
-    """The same instants and streams. Tracing folds constants, c₁(c₂x) = (c₁c₂)x, and cancels terms, so physics, filter and
-    controller differ in the last bits of a step: 7e-15 of the largest number of a column at most, measured over 0.1 s. Random
-    numbers, and what is sampled before anything has moved, are the same bits."""
-    scenario = every_sensor()
-    python, llvm = (samara.fly(scenario, backend=backend).tracks[0].tables for backend in ("python", "llvm"))
+    """The same instants and streams, to rounding.
+
+    Tracing folds constants, c₁(c₂x) = (c₁c₂)x, and cancels terms, so physics, filter and controller differ in the last bits of
+    a step: by at most 7e-15 of the largest value of a column, measured over 0.1 s. Random numbers, and readings sampled before
+    the first step, have the same bits.
+    """
+    scenario = sensor_scenario()
+    python, llvm = (samara.fly(scenario, backend=backend).drone_records[0].tables for backend in ("python", "llvm"))
     assert python.keys() == llvm.keys()
-    assert {"imu", "gps", "range_finder", "covariance", "environment"} <= python.keys()
+    assert {"imu", "gps", "range_finder", "variance", "environment"} <= python.keys()
     for name, table in python.items():
         np.testing.assert_array_equal(table.times_us, llvm[name].times_us)
         scale = np.abs(table.rows).max(axis=0)
@@ -88,10 +91,10 @@ def test_a_flight_on_the_python_executor_gives_the_same_bits_stepped_and_replaye
 
 
 def stage_inputs(group, stage, time, tick):
-    """What a stage reads at an instant of a flight, every reading fresh"""
+    """Return the inputs of a stage at an instant of a flight, with all readings fresh."""
     inputs = []
     for path in stage.reads:
-        if path in CLOCK:
+        if path in CLOCK_INPUTS:
             inputs.append(time if path == "time" else 0.004)
         else:
             leaves = group.rows(path)[:, 0].tolist() if not path.endswith("/fresh") else [1.0]
@@ -102,19 +105,21 @@ def stage_inputs(group, stage, time, tick):
 
 
 def compile_as_written(group, stage, inputs):
-    """The stage traced without simplification; None where that tracer has no such operation, or not as many instructions"""
+    """Trace the stage without simplification; None if that tracer lacks an operation or has too few instructions."""
     writes = tuple(group.part(path).template for path in stage.writes)
     try:
-        return CompiledStep(lambda before, reads: stage(*reads), writes, inputs, as_written=True).machine()
+        return CompiledStep(lambda carry, reads: stage(*reads), writes, inputs, unsimplified=True).machine()
     except (OverflowError, AttributeError):
         return None
 
 
 @pytest.mark.long
 def test_without_simplification_every_compiled_stage_has_the_bits_of_arrays():
-    """What differs is CasADi's simplification alone: the same stages traced as written give the bits of NumPy's numbers. On
-    floats sin, exp and the like are the C library's, an ulp away."""
-    simulation, compared = Simulation(every_sensor()), set()
+    """Only CasADi's simplification makes a difference: the same stages traced as written have the bits of NumPy.
+
+    On floats sin, exp and the like are those of the C library, an ulp away.
+    """
+    simulation, compared = Simulation(sensor_scenario()), set()
     codes = {}
     for tick in range(40):
         simulation.advance()
@@ -126,7 +131,7 @@ def test_without_simplification_every_compiled_stage_has_the_bits_of_arrays():
                 codes[stage] = compile_as_written(group, stage, inputs)
             if codes[stage] is None:
                 continue
-            codes[stage].held[:, 0] = leaves
+            codes[stage].held_inputs[:, 0] = leaves
             codes[stage].run()
             expected = stage(*unflatten(inputs, iter([np.array([leaf]) for leaf in leaves])))
             np.testing.assert_array_equal(
@@ -137,16 +142,19 @@ def test_without_simplification_every_compiled_stage_has_the_bits_of_arrays():
 
 
 def test_a_physics_step_traced_as_written_has_the_bits_of_floats():
-    """A Crazyflie in flight: of the simplified trace one number of the state is 4e-16 of itself away"""
+    """A Crazyflie in flight: with the simplified trace one value of the state differs by 4e-16 of itself."""
     vehicle = samara.vehicle("crazyflie_documented")
     state, command = samara.hover(vehicle, START)
-    turning = {"v_W": Vec3(1.0, -2.0, 0.5), "q_WB": quat_from_euler(0.1, 0.2, 0.3), "omega_B": Vec3(0.3, -0.2, 1.0)}
-    environment = environment_of(vehicle)._replace(wind_W=Vec3(3.0, 1.0, -0.5))
-    inputs = (state._replace(**turning), Contact(), tuple(1.1 * u for u in command), environment, 0.001)
+    motion = {"v_W": Vec3(1.0, -2.0, 0.5), "q_WB": quat_from_euler(0.1, 0.2, 0.3), "omega_B": Vec3(0.3, -0.2, 1.0)}
+    environment = complete_environment(vehicle)._replace(wind_W=Vec3(3.0, 1.0, -0.5))
+    inputs = (state._replace(**motion), ContactStatus(), tuple(1.1 * u for u in command), environment, 0.001)
     expected = flatten(integrate(*inputs, vehicle=vehicle))
     for as_written in (True, False):
         code = CompiledStep(
-            lambda before, reads: integrate(*reads, vehicle=vehicle), (state, Contact()), inputs, as_written=as_written
+            lambda carry, reads: integrate(*reads, vehicle=vehicle),
+            (state, ContactStatus()),
+            inputs,
+            unsimplified=as_written,
         )
         machine = code.machine()
         machine.run()
@@ -155,13 +163,13 @@ def test_a_physics_step_traced_as_written_has_the_bits_of_floats():
         assert not as_written or result.tolist() == expected
 
 
-# What a simulation prints --------------------------------------------------------------------------------------------
+# Printed simulations -------------------------------------------------------------------------------------------------
 
 
 def test_a_simulation_prints_every_stage_with_its_rate():
-    """In their order from one instant to the next; the physics and what looks at its contacts come last"""
+    """In the order from one instant to the next; the physics and the contact stage come last."""
     sensors = (part("bmi088").sensor(), part("vicon").sensor())
-    rates = Rates(physics=2000.0, autopilot=500.0, wind=40.0, scenario=25.0, log=125.0, sensor=250.0, estimator=250.0)
+    rates = Rates(physics=2000.0, control=500.0, wind=40.0, scenario=25.0, log=125.0, sensor=250.0, estimator=250.0)
     drone = replace(HOVERING, sensors=sensors, estimator=ekf(sensors, 0.004))
     simulation = Simulation(Scenario("printed", (drone,), 1.0, rates=rates))
     expected = [
@@ -169,25 +177,27 @@ def test_a_simulation_prints_every_stage_with_its_rate():
         ("wind", rates.wind),
         ("sensors", rates.sensor),
         ("estimator", rates.estimator),
-        ("controller", rates.autopilot),
+        ("controller", rates.control),
         ("log", rates.log),
         ("physics", rates.physics),
         ("contact", rates.scenario),
     ]
     assert str(simulation) == " → ".join(f"{name} {rate:g} Hz" for name, rate in expected)
-    assert [(line.name, line.rate, line.python) for line in simulation.sequence()] == [(*line, "") for line in expected]
+    assert [(line.name, line.rate, line.python_reason) for line in simulation.sequence()] == [
+        (*line, "") for line in expected
+    ]
 
 
 def test_stages_in_python_have_a_reason():
-    def idle(state, reference, vehicle, memory):
+    def idle(state, reference, vehicle, controller_state):
         return (0.5,) * 4
 
     simulation = Simulation(Scenario("idle", (replace(HOVERING, controller=idle),), 1.0, integrator="rk45"))
-    reasons = {line.name: line.python for line in simulation.sequence() if line.python}
+    reasons = {line.name: line.python_reason for line in simulation.sequence() if line.python_reason}
     assert reasons == {"controller": "controller in Python", "physics": "physics of another integrator or backend"}
 
 
-# One's own stage -----------------------------------------------------------------------------------------------------
+# Custom stages -------------------------------------------------------------------------------------------------------
 
 
 def thermal(p_W, wind_W, *, strength, radius):
@@ -197,7 +207,7 @@ def thermal(p_W, wind_W, *, strength, radius):
 
 
 def rising(p_W, wind_W):
-    """Air that rises the faster, the higher one is"""
+    """Air that rises in proportion to the height."""
     return (Vec3(wind_W.x, wind_W.y, 0.1 * p_W.z),)
 
 
@@ -218,38 +228,38 @@ SWARM = tuple(
 CALM_SWARM = Scenario("thermal", SWARM, 0.5, rates=Rates(log=50.0))
 
 
-def with_stage(stage):
+def insert_stage(stage):
     return lambda standard: insert(standard, stage, after="wind")
 
 
 def test_a_stage_record_flies_compiled_and_is_recorded_and_replayed():
-    """Every drone in the air of its place by the formula, from its recorded positions; nothing of it runs in Python"""
-    simulation = Simulation(CALM_SWARM, stages=with_stage(THERMAL))
+    """Every drone is in the air of the formula at its recorded positions; nothing of it runs in Python."""
+    simulation = Simulation(CALM_SWARM, stages=insert_stage(THERMAL))
     assert simulation.python_work() == ()
-    assert [(line.rate, line.python) for line in simulation.sequence() if line.name == "thermal"] == [(50.0, "")]
-    run = samara.fly(CALM_SWARM, stages=with_stage(THERMAL))
+    assert [(line.rate, line.python_reason) for line in simulation.sequence() if line.name == "thermal"] == [(50.0, "")]
+    run = samara.fly(CALM_SWARM, stages=insert_stage(THERMAL))
     calm = samara.fly(CALM_SWARM)
-    for track, still in zip(run.tracks, calm.tracks, strict=True):
+    for track, calm_track in zip(run.drone_records, calm.drone_records, strict=True):
         x, y, _ = track.position.T
         assert track.wind[:, 2] == pytest.approx(2.0 * np.exp(-(x**2 + y**2) / 9.0), rel=1e-14)
-        assert track.position[-1, 2] > still.position[-1, 2] + 1e-4
-    for again, track in zip(samara.replay(run).tracks, run.tracks, strict=True):
-        np.testing.assert_array_equal(again.position, track.position)
+        assert track.position[-1, 2] > calm_track.position[-1, 2] + 1e-4
+    for replayed, track in zip(samara.replay(run).drone_records, run.drone_records, strict=True):
+        np.testing.assert_array_equal(replayed.position, track.position)
 
 
 def test_a_stage_record_gives_the_same_bits_stepped_and_as_a_python_stage():
-    """Compiled, from instant to instant, and written into the same array by NumPy"""
+    """Compiled, from instant to instant, and written into the same array by NumPy."""
     record = Stage("rising", "wind", rising, *AIR)
     runs = [
-        samara.fly(CALM_SWARM, stages=with_stage(record)),
-        samara.fly(CALM_SWARM, stages=with_stage(record), step_by_step=True),
-        samara.fly(CALM_SWARM, stages=with_stage(RisingStage())),
+        samara.fly(CALM_SWARM, stages=insert_stage(record)),
+        samara.fly(CALM_SWARM, stages=insert_stage(record), step_by_step=True),
+        samara.fly(CALM_SWARM, stages=insert_stage(RisingStage())),
     ]
     for drone in range(len(SWARM)):
-        tables = [run.tracks[drone].tables for run in runs]
+        tables = [run.drone_records[drone].tables for run in runs]
         for name in ("state", "command", "environment"):
-            first, *others = (own[name].rows.tobytes() for own in tables)
-            assert others == [first, first], name
+            first, *further = (run_tables[name].rows.tobytes() for run_tables in tables)
+            assert further == [first, first], name
 
 
 def test_a_slot_that_does_not_exist_is_named():
@@ -257,4 +267,4 @@ def test_a_slot_that_does_not_exist_is_named():
     with pytest.raises(
         ValueError, match=r"slot 'environment' has no part 'environment.winds_W'; expected one of .*wind_W"
     ):
-        Simulation(CALM_SWARM, stages=with_stage(stage))
+        Simulation(CALM_SWARM, stages=insert_stage(stage))

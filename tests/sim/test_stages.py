@@ -1,4 +1,4 @@
-"""Stages: named views on the arrays, one's own stage among those of a flight, and what it does is recorded and flown again."""
+"""Stages: named views on the arrays, and a custom stage in a flight, whose effect is recorded and replayed."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ import pytest
 import samara
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.physics.multirotor import at_rest, environment_of
+from samara.physics.multirotor import complete_environment, state_at_rest
 from samara.plan.trajectory import hover
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim import fly
@@ -21,7 +21,7 @@ UPWARD = 2.0  # [m/s]
 
 
 class ThermalStage(PythonStage):
-    """Rising air in the place of what the wind's source says"""
+    """Rising air that replaces the wind of the source."""
 
     rate = "wind"
 
@@ -35,52 +35,53 @@ class ThermalStage(PythonStage):
         fleet.environment_changed = True
 
 
-def free(name="d"):
-    """A drone that falls, its motors off"""
+def falling_drone(name="d"):
+    """A falling drone with its motors off."""
     start = Vec3(0.0, 0.0, 50.0)
     return Drone(name, samara.vehicle("iris"), hover(start), start_W=start, airborne=True, armed=False)
 
 
 @pytest.mark.parametrize("name", ["iris", "hakoniwa", "rigid_body_quadrotor"])
 def test_a_view_is_the_rows_that_flattening_gives(name):
-    """Row k of an array is leaf k of the tuple; a view under a name is those rows, and writing to it writes to them."""
+    """Row k of an array is leaf k of the tuple; a named view is those rows, and writing to it writes to them."""
     vehicle = samara.vehicle(name)
-    for template in (at_rest(vehicle), environment_of(vehicle)):
+    for template in (state_at_rest(vehicle), complete_environment(vehicle)):
         rows = np.arange(2.0 * len(flatten(template))).reshape(-1, 2)
-        own, at = named_rows(rows, template), 0
+        view, first_row = named_rows(rows, template), 0
         for field, branch in template._asdict().items():
-            found, size = getattr(own, field), len(flatten(branch))
-            if isinstance(found, np.ndarray):
-                assert np.shares_memory(found, rows) or not size
-                np.testing.assert_array_equal(found, rows[at : at + size])
-            at += size
-    environment = named_rows(rows, environment_of(vehicle))
+            field_rows, size = getattr(view, field), len(flatten(branch))
+            if isinstance(field_rows, np.ndarray):
+                assert np.shares_memory(field_rows, rows) or not size
+                np.testing.assert_array_equal(field_rows, rows[first_row : first_row + size])
+            first_row += size
+    environment = named_rows(rows, complete_environment(vehicle))
     environment.ground.normal_W[:] = -1.0
     assert (rows == -1.0).sum() == 6
 
 
-def test_ones_own_stage_is_due_on_its_axis_and_what_it_does_is_felt_recorded_and_replayed():
-    """Free fall in rising air of constant density: m v̇ = −m g − k (v − w), so it falls w (1 − e^{−k t/m}) slower than in
-    calm air, and a replay flies under the same air."""
-    scenario, own = Scenario("fall", (free(),), 1.0), ThermalStage()
+def test_a_custom_stage_runs_at_its_clock_and_its_effect_is_recorded_and_replayed():
+    """Free fall in rising air of constant density: m v̇ = −m g − k (v − w), so it falls w (1 − e^{−k t/m}) slower than in calm
+    air, and a replay has the same air.
+    """
+    scenario, thermal = Scenario("fall", (falling_drone(),), 1.0), ThermalStage()
 
     def without_density(standard):
         return tuple(stage for stage in standard if stage.name != "density")
 
     calm = samara.fly(scenario, stages=without_density)
-    run = samara.fly(scenario, stages=lambda standard: insert(without_density(standard), own, after="wind"))
-    assert own.instants_us == list(range(0, 1_000_001, 20_000))
+    run = samara.fly(scenario, stages=lambda standard: insert(without_density(standard), thermal, after="wind"))
+    assert thermal.instants_us == list(range(0, 1_000_001, 20_000))
     assert (run.wind[:, 2] == UPWARD).all()
     iris = samara.vehicle("iris")
-    slower = run.velocity[-1, 2] - calm.velocity[-1, 2]
-    assert slower == pytest.approx(UPWARD * (1.0 - np.exp(-iris["drag"].linear.z / iris.mass)), rel=1e-9)
+    speed_difference = run.velocity[-1, 2] - calm.velocity[-1, 2]
+    assert speed_difference == pytest.approx(UPWARD * (1.0 - np.exp(-iris["drag"].linear.z / iris.mass)), rel=1e-9)
     np.testing.assert_array_equal(samara.replay(run).position, run.position)
 
 
-def test_a_fleet_names_what_its_drones_do_over_all_groups():
+def test_a_fleet_has_the_states_of_all_groups_in_the_order_of_the_scenario():
     """A hexarotor and a quadrotor are two groups; the fleet's arrays have them in the order of the scenario."""
     drones = (
-        free("a"),
+        falling_drone("a"),
         Drone("b", samara.vehicle("hexarotor_x"), hover(Vec3(3.0, 0.0, 5.0)), Vec3(3.0, 0.0, 5.0), airborne=True),
     )
     simulation = Simulation(Scenario("two", drones, 0.1))
@@ -97,32 +98,33 @@ def test_a_fleet_names_what_its_drones_do_over_all_groups():
     simulation.close()
 
 
-def test_a_place_that_is_not_in_the_line_is_named():
+def test_an_unknown_entry_is_an_error():
     with pytest.raises(ValueError, match=r"no stage 'winds': expected one of .*wind, wake"):
         Simulation(
-            Scenario("fall", (free(),), 1.0), stages=lambda standard: insert(standard, ThermalStage(), after="winds")
+            Scenario("fall", (falling_drone(),), 1.0),
+            stages=lambda standard: insert(standard, ThermalStage(), after="winds"),
         )
 
 
-def test_an_unknown_clock_is_named():
-    own = ThermalStage()
-    own.rate = "winds"
+def test_an_unknown_clock_is_an_error():
+    stage = ThermalStage()
+    stage.rate = "winds"
     with pytest.raises(ValueError, match="stage 'thermal': rate 'winds'; expected one of scenario, wind"):
-        Simulation(Scenario("fall", (free(),), 1.0), stages=lambda standard: (*standard, own))
+        Simulation(Scenario("fall", (falling_drone(),), 1.0), stages=lambda standard: (*standard, stage))
 
 
-def test_a_flight_stopped_on_the_way_hands_on_the_rows_up_to_there():
-    """However many rows somebody else left in a table: the program's are counted by the clock."""
-    handed = []
-    simulation = Simulation(Scenario("fall", (free(),), 1.0), lambda blocks, lines: handed.extend(blocks))
+def test_an_interrupted_flight_passes_its_rows_to_the_sink():
+    """The rows of the program are counted by the clock, independently of the row count in a table."""
+    flushed = []
+    simulation = Simulation(Scenario("fall", (falling_drone(),), 1.0), lambda blocks, lines: flushed.extend(blocks))
     for _ in range(10):
         simulation.advance()
     (group,) = simulation.groups
     group.tables["state"].count += 1
     simulation.flush()
     simulation.close()
-    counts = {block.topics: len(block.times_us) for block in handed}
-    assert counts["/d/outputs",] == counts["/d/state",] == simulation.time_us // 10_000 + 1
+    counts = {block.topics: len(block.times_us) for block in flushed}
+    assert counts["/d/derived",] == counts["/d/state",] == simulation.time_us // 10_000 + 1
 
 
 @pytest.mark.parametrize(
@@ -132,9 +134,9 @@ def test_a_flight_stopped_on_the_way_hands_on_the_rows_up_to_there():
         (lambda standard: (*standard, print), "<built-in function print> among the stages; expected records of"),
     ],
 )
-def test_a_line_that_cannot_be_flown_is_one_sentence(arranged, sentence):
+def test_an_invalid_sequence_is_an_error_in_one_sentence(arranged, sentence):
     with pytest.raises(ValueError, match=sentence):
-        samara.fly(Scenario("fall", (free(),), 1.0), stages=arranged)
+        samara.fly(Scenario("fall", (falling_drone(),), 1.0), stages=arranged)
 
 
 WIND = ("environment.wind_W",)
@@ -176,34 +178,38 @@ MALFORMED = [
 @pytest.mark.parametrize("backend", ["llvm", "python"])
 @pytest.mark.parametrize(("stage", "sentence"), MALFORMED, ids=[stage.name for stage, _ in MALFORMED])
 def test_a_malformed_stage_is_one_sentence(stage, sentence, backend):
-    scenario = Scenario("fall", (free(),), 0.1)
+    scenario = Scenario("fall", (falling_drone(),), 0.1)
     with pytest.raises(ValueError, match=sentence):
         samara.fly(scenario, backend=backend, stages=lambda standard: insert(standard, stage, after="wind"))
 
 
-def handed_on(scenario, fly=lambda simulation: simulation.run()):
-    """The last time of each block that a flight hands on  [s]"""
-    found = []
-    fly(Simulation(scenario, lambda blocks, lines: found.append(blocks[0].times_us[-1] / 1e6)))
-    return found
+def block_times(scenario, fly=lambda simulation: simulation.run()):
+    """Return the last time of each block that a flight passes to the sink [s]."""
+    times = []
+    fly(Simulation(scenario, lambda blocks, lines: times.append(blocks[0].times_us[-1] / 1e6)))
+    return times
 
 
-def test_blocks_are_long_where_no_python_flies_and_drones_are_few():
-    """A second of Python's work around a block is worth eight of flight; who waits for a function of Python's sees it go on."""
-    alone = samara.load_scenario("hover", {"duration": 9.5})
-    assert handed_on(alone) == [8.0, 9.5]
-    assert handed_on(samara.load_scenario("swarm", {"duration": 2.5, "drones.count": 8})) == [1.0, 2.0, 2.5]
+def test_blocks_are_long_for_few_drones_without_python():
+    """The overhead of a block is worth long blocks; with a Python controller they are short, so that progress is visible."""
+    single = samara.load_scenario("hover", {"duration": 9.5})
+    assert block_times(single) == [8.0, 9.5]
+    assert block_times(samara.load_scenario("swarm", {"duration": 2.5, "drones.count": 8})) == [1.0, 2.0, 2.5]
 
-    def own(state, reference, vehicle, memory):
-        return samara.hover(vehicle)[1], memory
+    def hold(state, reference, vehicle, controller_state):
+        return samara.hover(vehicle)[1], controller_state
 
-    by_python = replace(alone, duration=2.5, drones=tuple(replace(each, controller=own) for each in alone.drones))
-    assert handed_on(by_python) == [1.0, 2.0, 2.5]
+    by_python = replace(single, duration=2.5, drones=tuple(replace(drone, controller=hold) for drone in single.drones))
+    assert block_times(by_python) == [1.0, 2.0, 2.5]
 
 
-def test_by_the_clock_every_second_is_handed_on(monkeypatch):
-    """A process that is killed loses no more than it would without a clock"""
-    late = iter(range(0, 10**9, 1000))
-    monkeypatch.setattr(fly, "time", SimpleNamespace(perf_counter=lambda: next(late)))  # never ahead of it
+def test_in_real_time_every_second_is_flushed(monkeypatch):
+    """A killed process loses at most one second, as without a clock."""
+    clock = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(fly, "time", SimpleNamespace(perf_counter=lambda: next(clock)))  # never ahead of it
     scenario = samara.load_scenario("hover", {"duration": 2.5})
-    assert handed_on(scenario, lambda own: fly._by_the_clock(own, lambda now, total: None)) == [1.0, 2.0, 2.5]
+    assert block_times(scenario, lambda simulation: fly._fly_in_real_time(simulation, lambda time, total: None)) == [
+        1.0,
+        2.0,
+        2.5,
+    ]

@@ -1,5 +1,4 @@
-"""A flight as one program is the flight that Python walks from instant to instant: every stream, bit for bit, and every line of
-the log."""
+"""A flight as one compiled program equals the flight stepped from Python: every stream, bit for bit, and every log line."""
 
 from dataclasses import replace
 
@@ -18,8 +17,8 @@ from samara.sim.stage import PythonStage, insert
 
 SHORT = 0.6  # [s]
 LONG_TO_COMPILE = ("battery_sag", "figure8 ilqr", "low_battery", "slung_load", "hakoniwa_mission", "stack")
-TURBULENT = {"wind": [{"kind": "turbulence", "speed": 4.0, "sigma": 0.6, "tau": 2.0}]}
-TROUBLE = (  # between ticks, on them, and when a condition is met: all that ends a call of the program
+TURBULENT = {"wind": [{"model": "turbulence", "speed": 4.0, "sigma": 0.6, "tau": 2.0}]}
+INTERRUPTIONS = (  # between ticks, on them, and by a condition: everything that interrupts the program
     Event(at(0.1), events.fail_sensor("gps")),
     Event(at(0.123457), events.degrade_motor(2, 0.8)),
     Event(at(0.2), events.add_payload(0.1, (0.02, 0.0, -0.05))),
@@ -30,67 +29,67 @@ TROUBLE = (  # between ticks, on them, and when a condition is met: all that end
 )
 
 
-def told(run):
-    """Times and numbers of every stream, and the log, as bytes and text."""
-    numbers = {
+def run_data(run):
+    """Return times and values of every stream, and the log, as bytes and text."""
+    values = {
         name: (table.fields, table.times_us.tobytes(), table.rows.tobytes()) for name, table in streams(run).items()
     }
-    return numbers, [(line.time_us, line.level, line.message) for line in run.logs], run.problem
+    return values, [(line.time_us, line.level, line.message) for line in run.logs], run.problem
 
 
-def assert_same_both_ways(scenario, **more):
-    """Flown as a program and step by step; the program's run."""
-    program, stepped = samara.fly(scenario, **more), samara.fly(scenario, step_by_step=True, **more)
-    ours, theirs = told(program), told(stepped)
-    assert ours[0].keys() == theirs[0].keys()
-    for name, numbers in ours[0].items():
-        assert numbers == theirs[0][name], name
-    assert ours[1:] == theirs[1:]
+def assert_same_stepped(scenario, **options):
+    """Fly as a program and step by step; return the program's run."""
+    program, stepped = samara.fly(scenario, **options), samara.fly(scenario, step_by_step=True, **options)
+    program_data, stepped_data = run_data(program), run_data(stepped)
+    assert program_data[0].keys() == stepped_data[0].keys()
+    for name, values in program_data[0].items():
+        assert values == stepped_data[0][name], name
+    assert program_data[1:] == stepped_data[1:]
     return program
 
 
 @pytest.mark.parametrize(
     "flight",
-    [pytest.param(own, marks=pytest.mark.long if own in LONG_TO_COMPILE else ()) for own in FLIGHTS],
+    [pytest.param(flight, marks=pytest.mark.long if flight in LONG_TO_COMPILE else ()) for flight in FLIGHTS],
 )
 def test_the_beginning_of_every_shipped_flight(flight):
     name, _, controller = flight.partition(" ")
-    own = samara.load_scenario(name, {"duration": SHORT})
-    assert_same_both_ways(own, controller=controller or None)
+    scenario = samara.load_scenario(name, {"duration": SHORT})
+    assert_same_stepped(scenario, controller=controller or None)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("flight", FLIGHTS)
 def test_every_shipped_flight_to_its_end(flight):
     name, _, controller = flight.partition(" ")
-    assert_same_both_ways(samara.load_scenario(name), controller=controller or None)
+    assert_same_stepped(samara.load_scenario(name), controller=controller or None)
 
 
 def test_faults_a_payload_and_conditions_with_sensors_and_filter_in_wind():
-    own = samara.load_scenario("sensors", {"duration": SHORT, **TURBULENT})
-    run = assert_same_both_ways(replace(own, events=TROUBLE))
-    assert len(run.logs) == len(TROUBLE) + 1
+    scenario = samara.load_scenario("sensors", {"duration": SHORT, **TURBULENT})
+    run = assert_same_stepped(replace(scenario, events=INTERRUPTIONS))
+    assert len(run.logs) == len(INTERRUPTIONS) + 1
 
 
 @pytest.mark.parametrize("count", [9, 17])
-def test_drones_in_whole_vectors_and_those_left_over(count):
+def test_drones_in_whole_vectors_and_a_remainder(count):
     """Nine are eight and one, seventeen twice eight and one; one of them loses power."""
     size = {"drones.count": count, "drones.columns": 5, "duration": SHORT, **TURBULENT}
     trouble = Event(at(0.2), events.degrade_motor(1, 0.5, drone="cf3"))
-    assert_same_both_ways(replace(samara.load_scenario("swarm", size), events=(trouble,)))
+    assert_same_stepped(replace(samara.load_scenario("swarm", size), events=(trouble,)))
 
 
 def test_a_controller_in_python():
-    def climbing(state, reference, vehicle, memory):
+    def climbing(state, reference, vehicle, controller_state):
         thrust = 0.6 + 0.1 * (reference.p_W.z - state.p_W.z)
         return (thrust,) * 4
 
-    own = samara.load_scenario("wind", {"duration": SHORT})
-    assert_same_both_ways(own, controller=climbing)
+    scenario = samara.load_scenario("wind", {"duration": SHORT})
+    assert_same_stepped(scenario, controller=climbing)
 
 
 class RisingStage(PythonStage):
-    """Air that rises the faster, the higher one is."""
+    """Air that rises in proportion to the height."""
 
     rate = "wind"
 
@@ -100,43 +99,45 @@ class RisingStage(PythonStage):
         fleet.environment_changed = True
 
 
-def test_a_stage_of_ones_own():
-    own = samara.load_scenario("wind", {"duration": SHORT})
-    run = assert_same_both_ways(own, stages=lambda standard: insert(standard, RisingStage(), after="wind"))
+def test_a_custom_stage():
+    scenario = samara.load_scenario("wind", {"duration": SHORT})
+    run = assert_same_stepped(scenario, stages=lambda standard: insert(standard, RisingStage(), after="wind"))
     assert (run.wind[:, 2] > 0.1).all()
 
 
 def test_steps_of_varying_length():
-    assert_same_both_ways(samara.load_scenario("wind", {"duration": SHORT, "integrator": "rk45"}))
+    assert_same_stepped(samara.load_scenario("wind", {"duration": SHORT, "integrator": "rk45"}))
 
 
 def test_rates_that_do_not_divide_each_other():
     """Periods of 1429, 3333, 4000, 7143, 11 111 and 14 286 µs: most ticks lie inside a physics step, which then is shorter."""
-    periods = {"physics": 1429, "autopilot": 3333, "estimator": 7143, "wind": 14_286, "log": 11_111}
+    periods = {"physics": 1429, "control": 3333, "estimator": 7143, "wind": 14_286, "log": 11_111}
     rates = Rates(sensor=250.0, **{name: 1e6 / period for name, period in periods.items()})
-    assert_same_both_ways(replace(samara.load_scenario("wind", {"duration": SHORT}), rates=rates))
+    assert_same_stepped(replace(samara.load_scenario("wind", {"duration": SHORT}), rates=rates))
 
 
-@pytest.mark.parametrize("strict, words", [(False, "expected a finite number"), (True, "expected finite numbers")])
-def test_a_state_that_is_lost_is_said_with_the_same_words_and_the_same_rows_before_it(strict, words):
-    """A force of 0.01 √(1 + v_z) N: it falls faster than 1 m/s, and there is no such number. The program flies on to the end of
-    its second before Python looks. When strict, the command that follows from it is told of first."""
-    own = samara.load_scenario("wind", {"duration": 2.0, "drones.sensors": []})
-    lost = Effect("lost", wrench=lambda own, state, *_: Wrench(Vec3(0.0, 0.0, 0.01 * sqrt(1.0 + state.v_W.z))))
-    drone = replace(own.drones[0], vehicle=own.drones[0].vehicle.with_effect(lost))
-    own = replace(own, drones=(drone,), events=(Event(at(0.105), events.disarm()),), strict=strict)
-    kept = []
+@pytest.mark.parametrize("strict, message", [(False, "expected a finite number"), (True, "expected finite numbers")])
+def test_a_state_that_is_not_finite_has_the_same_message_and_the_same_rows_before_it(strict, message):
+    """A force of 0.01 √(1 + v_z) N is not a number when it falls faster than 1 m/s.
+
+    The program continues to the end of its second before Python checks. When strict, the following command is reported first.
+    """
+    scenario = samara.load_scenario("wind", {"duration": 2.0, "drones.sensors": []})
+    diverging = Effect(
+        "lost", wrench=lambda parameters, state, *_: Wrench(Vec3(0.0, 0.0, 0.01 * sqrt(1.0 + state.v_W.z)))
+    )
+    drone = replace(scenario.drones[0], vehicle=scenario.drones[0].vehicle.with_effect(diverging))
+    scenario = replace(scenario, drones=(drone,), events=(Event(at(0.105), events.disarm()),), strict=strict)
+    results = []
     for step_by_step in (False, True):
         blocks, lines = [], []
-        simulation = Simulation(own, lambda found, logs: (blocks.extend(found), lines.extend(logs)))  # noqa: B023
-        with pytest.raises(FloatingPointError, match=words) as told_by:
+        simulation = Simulation(scenario, lambda new_blocks, logs: (blocks.extend(new_blocks), lines.extend(logs)))  # noqa: B023
+        with pytest.raises(FloatingPointError, match=message) as caught:
             simulation.run(step_by_step=step_by_step)
         simulation.flush()
-        numbers = {
-            topic: (block.times_us.tobytes(), block.rows.tobytes()) for block in blocks for topic in block.topics
-        }
-        kept.append((str(told_by.value), simulation.time_us, [tuple(line) for line in lines], numbers))
-    program, stepped = kept
+        values = {topic: (block.times_us.tobytes(), block.rows.tobytes()) for block in blocks for topic in block.topics}
+        results.append((str(caught.value), simulation.time_us, [tuple(line) for line in lines], values))
+    program, stepped = results
     assert program[:3] == stepped[:3]
     assert program[3].keys() == stepped[3].keys()
     for topic, rows in program[3].items():

@@ -12,12 +12,12 @@ import pytest
 
 import samara
 import samara.compiler.batch_parameters as batch_parameters
-from samara.compiler.batch_parameters import StepFunction, batch_code, split_record, with_leaves
-from samara.control.registry import tuned
+from samara.compiler.batch_parameters import StepFunction, batch_code, replace_leaves, split_record
+from samara.control.registry import controller_spec
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.estimate.ideal import TRUTH
-from samara.record.streams import tables
+from samara.record.streams import concatenate_blocks
 from samara.scenario.events import Event, add_payload, at, fail_motor, gust
 from samara.sim.setup import Variation
 from samara.sim.simulation import Simulation
@@ -32,46 +32,46 @@ def scenario(name="hover", duration=1.0, **settings):
     return samara.load_scenario(name, {"duration": duration, "seed": SEED, **settings})
 
 
-def around(value, n=3, spread=0.05):
+def spread_values(value, n=3, spread=0.05):
     return value * np.random.default_rng(7).uniform(1.0 - spread, 1.0 + spread, n)
 
 
-def of_vehicle(one):
-    vehicle = one.drones[0].vehicle
+def vehicle_values(base):
+    vehicle = base.drones[0].vehicle
     return {
-        "mass": around(vehicle.mass),
-        "vehicle.inertia_B.xx": around(vehicle.inertia_B.xx),
-        "rotors.k_thrust": around(vehicle.rotors[0].k_thrust),
-        "rotors.1.k_torque": around(vehicle.rotors[1].k_torque),
+        "mass": spread_values(vehicle.mass),
+        "vehicle.inertia_B.xx": spread_values(vehicle.inertia_B.xx),
+        "rotors.k_thrust": spread_values(vehicle.rotors[0].k_thrust),
+        "rotors.1.k_torque": spread_values(vehicle.rotors[1].k_torque),
     }
 
 
-def everything(one):
-    places = np.random.default_rng(8).uniform(-0.2, 0.2, (2, 3, 3)) * [1.0, 1.0, 0.0]
+def all_values(base):
+    offsets = np.random.default_rng(8).uniform(-0.2, 0.2, (2, 3, 3)) * [1.0, 1.0, 0.0]
     return {
-        **of_vehicle(one),
+        **vehicle_values(base),
         "controller.position": np.array([2.9, 3.0, 3.1]),
         "wind.sigma_aloft": np.array([1.4, 1.5, 1.6]),
         "wind.mean.wind_W": np.array([[1.0, 0.5, 0.0], [1.2, 0.4, 0.0], [0.8, 0.6, 0.1]]),
-        "start_W": places[0],
-        "goal_shift": places[1],
+        "start_W": offsets[0],
+        "goal_shift": offsets[1],
         "yaw": np.array([0.0, 0.3, -0.4]),
     }
 
 
-def dryden(one):
-    return replace(one, wind=Dryden.from_direction(2.0, 0.5, sigma_aloft=1.5))
+def dryden(base):
+    return replace(base, wind=Dryden.from_direction(2.0, 0.5, sigma_aloft=1.5))
 
 
 CASES = {
-    "crazyflie in turbulence": (lambda: dryden(scenario(**{"drones.vehicle": "crazyflie"})), everything),
+    "crazyflie in turbulence": (lambda: dryden(scenario(**{"drones.vehicle": "crazyflie"})), all_values),
     "iris on its battery": (
         lambda: scenario(**{"drones.vehicle": "iris"}),
-        lambda one: {**of_vehicle(one), "start_charge": np.array([1.0, 0.8, 0.6])},
+        lambda one: {**vehicle_values(one), "initial_charge": np.array([1.0, 0.8, 0.6])},
     ),
     "sensors, a filter and pid": (
         lambda: scenario("wind", 0.5, **{"drones.controller": "pid"}),
-        lambda one: {"mass": around(one.drones[0].vehicle.mass), "controller.speed": np.array([1.5, 1.7, 1.9])},
+        lambda one: {"mass": spread_values(one.drones[0].vehicle.mass), "controller.speed": np.array([1.5, 1.7, 1.9])},
     ),
 }
 
@@ -79,8 +79,8 @@ CASES = {
 QUICK = "crazyflie in turbulence"
 
 
-def end_of(run):
-    return run.tracks[0].tables["state"].rows[-1].tobytes()
+def final_row(run):
+    return run.drone_records[0].tables["state"].rows[-1].tobytes()
 
 
 def columns(flights):
@@ -103,18 +103,18 @@ def test_one_flight_and_a_batch_have_the_same_bits(case):
     single = samara.fly_many(one, seeds=[SEED + 1], vary={name: rows[1:2] for name, rows in vary.items()})
     assert columns(single)[:, 0].tobytes() == batch[:, 1].tobytes()
     for k in (0, 2):
-        alone = samara.fly(replace(one, seed=SEED + k), vary=flight(vary, k))
-        assert end_of(alone) == batch[:, k].tobytes()
+        separate = samara.fly(replace(one, seed=SEED + k), vary=flight(vary, k))
+        assert final_row(separate) == batch[:, k].tobytes()
 
 
 def test_stepped_and_recorded_flights_have_the_bits_of_the_compiled_one(tmp_path):
     one = dryden(scenario(duration=0.3, **{"drones.vehicle": "crazyflie"}))
-    vary = flight(everything(one), 1)
+    vary = flight(all_values(one), 1)
     compiled = samara.fly(one, vary=vary)
-    assert end_of(samara.fly(one, vary=vary, step_by_step=True)) == end_of(compiled)
-    assert end_of(samara.fly(one, vary=vary, out=tmp_path / "a.mcap")) == end_of(compiled)
-    assert end_of(samara.replay(tmp_path / "a.mcap")) == end_of(compiled)
-    assert compiled.tracks[0].vehicle.mass == vary["mass"]
+    assert final_row(samara.fly(one, vary=vary, step_by_step=True)) == final_row(compiled)
+    assert final_row(samara.fly(one, vary=vary, out=tmp_path / "a.mcap")) == final_row(compiled)
+    assert final_row(samara.replay(tmp_path / "a.mcap")) == final_row(compiled)
+    assert compiled.drone_records[0].vehicle.mass == vary["mass"]
 
 
 @pytest.mark.long
@@ -128,8 +128,8 @@ def test_varied_values_agree_with_the_same_values_in_the_scenario(case):
     one = replace(build(), duration=10.0)
     one = replace(one, drones=(replace(one.drones[0], sensors=(), estimator=TRUTH),))
     vary = flight(values(one), 1)
-    varied = samara.fly(one, vary=vary).tracks[0].tables["state"].rows
-    written = samara.fly(varied_scenario(one, vary)[0]).tracks[0].tables["state"].rows
+    varied = samara.fly(one, vary=vary).drone_records[0].tables["state"].rows
+    written = samara.fly(varied_scenario(one, vary)[0]).drone_records[0].tables["state"].rows
     scale = np.abs(written).max(axis=0)
     assert (np.abs(varied - written).max(axis=0) <= 1e-9 * scale + 1e-12).all()
     assert varied.tobytes() != written.tobytes()
@@ -137,45 +137,48 @@ def test_varied_values_agree_with_the_same_values_in_the_scenario(case):
 
 @pytest.mark.long
 def test_the_value_of_the_scenario_may_be_among_the_varied_ones():
-    """A grid with the nominal value: its flight has the program of the others, and the same bits by itself"""
+    """A grid with the nominal value: its flight has the program of the others, and the same bits alone."""
     one = scenario(duration=0.3, **{"drones.vehicle": "crazyflie"})
     mass = one.drones[0].vehicle.mass
     batch = columns(samara.fly_many(one, 3, vary={"mass": mass * np.array([0.9, 1.0, 1.1])}))
-    assert end_of(samara.fly(replace(one, seed=SEED + 1), vary={"mass": mass})) == batch[:, 1].tobytes()
+    assert final_row(samara.fly(replace(one, seed=SEED + 1), vary={"mass": mass})) == batch[:, 1].tobytes()
 
 
 @pytest.mark.long
 def test_a_value_that_changes_a_branch_of_the_setup_has_the_same_bits():
-    """Motors above 20 ms get a lead; the design of the controller takes another branch for those below"""
+    """Motors above 20 ms get a lead; the controller design takes another branch below that."""
     one = scenario(duration=0.3, **{"drones.vehicle": "crazyflie"})
-    lags = {f"rotors.motor.{name}": np.array([0.010, 0.030, 0.012, 0.040]) for name in ("rise", "fall")}
+    lags = {
+        f"rotors.motor.{name}": np.array([0.010, 0.030, 0.012, 0.040])
+        for name in ("time_constant_up", "time_constant_down")
+    }
     batch = columns(samara.fly_many(one, 4, vary=lags))
     for k in range(4):
-        alone = samara.fly(replace(one, seed=SEED + k), vary=flight(lags, k))
-        assert end_of(alone) == batch[:, k].tobytes()
+        single = samara.fly(replace(one, seed=SEED + k), vary=flight(lags, k))
+        assert final_row(single) == batch[:, k].tobytes()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("action", [add_payload(0.1, (0.01, 0.0, -0.02)), fail_motor(0), gust((1.0, 0.0, 0.0), 0.1)])
 def test_events_that_change_the_vehicle_or_the_wind_keep_the_bits(action):
-    """Another vehicle, controller or wind from then on, with the same inputs"""
+    """Another vehicle, controller or wind after the event, with the same inputs."""
     one = dryden(scenario(duration=0.4, **{"drones.vehicle": "iris"}))
     one = replace(one, events=(Event(at(0.2), action),))
-    vary = {"mass": around(one.drones[0].vehicle.mass), "wind.sigma_aloft": np.array([1.4, 1.5, 1.6])}
+    vary = {"mass": spread_values(one.drones[0].vehicle.mass), "wind.sigma_aloft": np.array([1.4, 1.5, 1.6])}
     batch = columns(samara.fly_many(one, 3, vary=vary))
-    assert end_of(samara.fly(replace(one, seed=SEED + 2), vary=flight(vary, 2))) == batch[:, 2].tobytes()
+    assert final_row(samara.fly(replace(one, seed=SEED + 2), vary=flight(vary, 2))) == batch[:, 2].tobytes()
 
 
 def test_a_batch_of_any_size_compiles_nothing_for_new_values():
     one = scenario(duration=0.1, **{"drones.vehicle": "crazyflie"})
     mass = one.drones[0].vehicle.mass
-    samara.fly_many(one, 16, vary={"mass": around(mass, 16)})
-    before = batch_parameters._parametric_code.cache_info().misses
-    samara.fly_many(one, 16, vary={"mass": 1.01 * around(mass, 16)})
-    assert batch_parameters._parametric_code.cache_info().misses == before
+    samara.fly_many(one, 16, vary={"mass": spread_values(mass, 16)})
+    initial_misses = batch_parameters._parametric_code.cache_info().misses
+    samara.fly_many(one, 16, vary={"mass": 1.01 * spread_values(mass, 16)})
+    assert batch_parameters._parametric_code.cache_info().misses == initial_misses
 
 
-def test_names_and_values_that_cannot_vary_are_refused():
+def test_invalid_names_and_values_are_an_error():
     one = scenario(duration=0.1)
     with pytest.raises(ValueError, match="no parameter 'weight'"):
         samara.fly(one, vary={"weight": 1.0})
@@ -201,10 +204,10 @@ def test_names_and_values_that_cannot_vary_are_refused():
 DRONES = 4
 
 
-def scattered(record, random):
+def scatter(record, random):
     if isinstance(record, float):
         return record * random.uniform(0.8, 1.2)
-    parts = [scattered(part, random) for part in record]
+    parts = [scatter(part, random) for part in record]
     return type(record)(*parts) if hasattr(record, "_fields") else tuple(parts)
 
 
@@ -213,10 +216,10 @@ def differing_drones():
     vehicle = one.drones[0].vehicle
     drones = []
     for k in range(DRONES):
-        rotors = tuple(rotor._replace(k_thrust=scattered(rotor.k_thrust, random)) for rotor in vehicle.rotors)
-        changes = {"mass": scattered(vehicle.mass, random), "rotors": rotors}
-        controller = tuned("geometric", position=random.uniform(1.6, 2.4))
-        changed = vehicle.replace(changes | {"drag.linear": scattered(vehicle["drag"].linear, random)})
+        rotors = tuple(rotor._replace(k_thrust=scatter(rotor.k_thrust, random)) for rotor in vehicle.rotors)
+        changes = {"mass": scatter(vehicle.mass, random), "rotors": rotors}
+        controller = controller_spec("geometric", position=random.uniform(1.6, 2.4))
+        changed = vehicle.replace(changes | {"drag.linear": scatter(vehicle["drag"].linear, random)})
         drones.append(
             replace(one.drones[0], name=f"d{k}", vehicle=changed, controller=controller, start_W=Vec3(3.0 * k, 0, 0))
         )
@@ -230,22 +233,22 @@ def fly(flight, **options):
     blocks = []
     simulation = Simulation(flight, lambda rows, logs: blocks.extend(rows), **options)
     simulation.run()
-    return simulation.fleet.groups, tables(blocks)
+    return simulation.fleet.groups, concatenate_blocks(blocks)
 
 
 @pytest.mark.long
-def test_drones_that_differ_in_parameters_share_a_program_and_agree_with_their_own():
+def test_drones_that_differ_in_parameters_share_a_program_and_agree_with_separate_ones():
     flight, winds = differing_drones()
-    groups, together = fly(flight, variation=Variation(winds))
+    groups, shared = fly(flight, variation=Variation(winds))
     assert [group.drones for group in groups] == [tuple(range(DRONES))]
-    groups, apart = fly(flight)
+    groups, separate = fly(flight)
     assert len(groups) == DRONES
-    rows, alone = (
-        together["/d0/state"][1],
-        samara.fly(replace(flight, drones=flight.drones[:1])).tracks[0].tables["state"].rows,
+    rows, single = (
+        shared["/d0/state"][1],
+        samara.fly(replace(flight, drones=flight.drones[:1])).drone_records[0].tables["state"].rows,
     )
-    assert rows == pytest.approx(alone, rel=1e-9, abs=1e-12)
-    assert apart["/d0/state"][1].tobytes() == alone.tobytes()
+    assert rows == pytest.approx(single, rel=1e-9, abs=1e-12)
+    assert separate["/d0/state"][1].tobytes() == single.tobytes()
 
 
 def test_the_wind_on_a_drone_differs_in_parameters_only():
@@ -258,11 +261,12 @@ def test_the_wind_on_a_drone_differs_in_parameters_only():
 
 
 def polynomial(coefficients, order):
-    """x ← Σ cₖ xᵏ, with an expression of the coefficients alone"""
+    """x ← Σ cₖ xᵏ, with an expression of the coefficients only."""
 
-    def body(x, held):
+    def body(x, offset):
         return (
-            sum((c * x**k for k, c in enumerate(coefficients)), start=0.0) * (coefficients[0] / coefficients[1]) + held
+            sum((c * x**k for k, c in enumerate(coefficients)), start=0.0) * (coefficients[0] / coefficients[1])
+            + offset
         )
 
     return StepFunction(body, 0.0, 0.0)
@@ -275,13 +279,13 @@ def run(code, x, n):
     return machine.carry[0].copy()
 
 
-def test_inputs_follow_from_the_references_and_give_what_constants_give():
+def test_inputs_follow_from_the_references_and_give_the_results_of_constants():
     drones = [((1.0, 2.0, c), 3) for c in (3.0, 3.5, 4.0)]
     references = [((1.0, 2.0, 3.0), 3), ((1.0, 2.0, 3.1), 3)]
-    together = run(batch_code(polynomial, drones, references), 0.1, 3)
+    batch = run(batch_code(polynomial, drones, references), 0.1, 3)
     for k, drone in enumerate(drones):
-        assert run(batch_code(polynomial, [drone], references), 0.1, 1)[0] == together[k]
-        assert run(batch_code(polynomial, [drone]), 0.1, 1)[0] == pytest.approx(together[k], rel=1e-14)
+        assert run(batch_code(polynomial, [drone], references), 0.1, 1)[0] == batch[k]
+        assert run(batch_code(polynomial, [drone]), 0.1, 1)[0] == pytest.approx(batch[k], rel=1e-14)
 
 
 def test_parameters_alone_are_computed_once_for_each_drone():
@@ -291,19 +295,19 @@ def test_parameters_alone_are_computed_once_for_each_drone():
     assert len(code.lane_constants(2)) == 4  # c₀, c₁, c₂ and c₀/c₁
 
 
-def test_a_drone_that_differs_elsewhere_has_a_program_of_its_own_in_any_batch():
+def test_a_drone_that_differs_in_another_parameter_has_a_separate_program():
     references = [((1.0, 2.0, 3.0), 3), ((1.0, 2.0, 3.1), 3)]
-    odd = ((1.0, 2.5, 3.0), 3)
+    different_drone = ((1.0, 2.5, 3.0), 3)
     with pytest.raises(batch_parameters.DifferentProgramsError) as different:
-        batch_code(polynomial, [((1.0, 2.0, 3.2), 3), odd, ((1.0, 2.0, 3.3), 3)], references)
+        batch_code(polynomial, [((1.0, 2.0, 3.2), 3), different_drone, ((1.0, 2.0, 3.3), 3)], references)
     assert different.value.classes == ((0, 2), (1,))
-    alone = run(batch_code(polynomial, [odd], references), 0.1, 1)
-    assert alone[0] == pytest.approx(run(batch_code(polynomial, [odd]), 0.1, 1)[0], rel=1e-14)
+    single = run(batch_code(polynomial, [different_drone], references), 0.1, 1)
+    assert single[0] == pytest.approx(run(batch_code(polynomial, [different_drone]), 0.1, 1)[0], rel=1e-14)
 
 
 def test_records_are_split_into_structure_and_floats():
     vehicle = samara.vehicle("iris")
     structure, leaves = split_record((vehicle, 3, "name"))
     assert all(type(leaf) is float for leaf in leaves) and vehicle.mass in leaves
-    heavier = with_leaves((vehicle, 3, "name"), {leaves.index(vehicle.mass): 9.0})
+    heavier = replace_leaves((vehicle, 3, "name"), {leaves.index(vehicle.mass): 9.0})
     assert heavier[0] == vehicle.replace({"mass": 9.0}) and split_record(heavier).structure == structure

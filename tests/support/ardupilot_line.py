@@ -12,6 +12,6 @@ LINE = (
 )
 
 
-def standing(time_us=0):
+def ground_readings(time_us=0):
     north = quat_from_euler(0.0, 0.0, math.pi / 2)
     return Readings(time_us, Vec3(0.0, 0.0, 9.80665), ZERO, None, None, None, State(ZERO, ZERO, north, ZERO))

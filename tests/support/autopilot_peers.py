@@ -54,7 +54,7 @@ class Hold:
         return np.array([thrust, *torques])
 
 
-def mixer_of(parameters: dict[str, float]) -> np.ndarray:
+def px4_mixer(parameters: dict[str, float]) -> np.ndarray:
     """PX4's mixer: the pseudo-inverse of its effectiveness, columns of roll and pitch scaled to √(n/2), yaw and thrust to 1."""
     columns = []
     for i in range(int(parameters["CA_ROTOR_COUNT"])):
@@ -83,18 +83,18 @@ class Px4Peer(threading.Thread):
         answers_every: int = 1,
         trouble: str = "",
         trouble_at: int = 100,
-        together: threading.Barrier | None = None,
+        barrier: threading.Barrier | None = None,
     ) -> None:
-        """With the barrier `together` it answers an instant only when every other peer has received its sensors too."""
+        """With the barrier `barrier` it answers an instant only when every other peer has received its sensors too."""
         super().__init__(daemon=True)
         from pymavlink.dialects.v20 import common
 
         self.common, self.parameters = common, parameters or {}
         self.mav = common.MAVLink(None, srcSystem=1, srcComponent=1)
-        self.heard = common.MAVLink(None)
-        self.heard.robust_parsing = True
+        self.parser = common.MAVLink(None)
+        self.parser.robust_parsing = True
         self.port, self.boot_us, self.answers_every = port, boot_us, answers_every
-        self.trouble, self.trouble_at, self.together = trouble, trouble_at, together
+        self.trouble, self.trouble_at, self.barrier = trouble, trouble_at, barrier
         self.sensors: list[Any] = []
         self.fixes: list[Any] = []
         self.truths: list[Any] = []
@@ -103,7 +103,7 @@ class Px4Peer(threading.Thread):
         if parameters:
             gains = [0.15 * parameters[f"MC_{axis}RATE_K"] for axis in ("ROLL", "PITCH", "YAW")]
             self.hold = Hold(target, parameters["MPC_THR_HOVER"], (gains[0], gains[1], gains[2] * 1.3))
-            self.mixer = mixer_of(parameters)
+            self.mixer = px4_mixer(parameters)
         self.start()
 
     def run(self) -> None:
@@ -116,11 +116,11 @@ class Px4Peer(threading.Thread):
             self.problem = f"{type(error).__name__}: {error}"
 
     def _run(self) -> None:
-        with self._connected() as wire:
+        with self._connect() as wire:
             self.connected.set()
-            self._speak(wire)
+            self._exchange(wire)
 
-    def _speak(self, wire: socket.socket) -> None:
+    def _exchange(self, wire: socket.socket) -> None:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         wire.settimeout(60.0)
         wire.sendall(self.common.MAVLink_heartbeat_message(0, 0, 12, 0, 0, 3).pack(self.mav))
@@ -134,7 +134,7 @@ class Px4Peer(threading.Thread):
                 continue
             if not data:
                 break
-            for message in self.heard.parse_buffer(data) or []:
+            for message in self.parser.parse_buffer(data) or []:
                 message_type = message.get_type()
                 if message_type == "HIL_GPS":
                     self.fixes.append(message)
@@ -147,7 +147,7 @@ class Px4Peer(threading.Thread):
                     if due and not self._answer(wire, message, truth):
                         return
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         deadline = time.monotonic() + 60.0
         while True:
             try:
@@ -159,8 +159,8 @@ class Px4Peer(threading.Thread):
 
     def _answer(self, wire: socket.socket, sensor: Any, truth: Any) -> bool:
         controls = [0.0] * 16
-        if self.together is not None:
-            self.together.wait(5.0)
+        if self.barrier is not None:
+            self.barrier.wait(5.0)
         if truth is not None and self.parameters:
             controls[: len(self.mixer)] = self.motors(truth).tolist()
         packet = self.common.MAVLink_hil_actuator_controls_message(sensor.time_usec, controls, 129, 1).pack(self.mav)
@@ -205,8 +205,8 @@ class GroundPeer(threading.Thread):
         from pymavlink.dialects.v20 import common
 
         self.common, self.mav = common, common.MAVLink(None, srcSystem=1, srcComponent=1)
-        self.heard = common.MAVLink(None)
-        self.to, self.refusals = ("127.0.0.1", port), refusals
+        self.parser = common.MAVLink(None)
+        self.address, self.refusals = ("127.0.0.1", port), refusals
         self.orders: list[Any] = []
         self.batteries: list[Any] = []
         self.origin, self.setpoints = origin, list[Any]()
@@ -220,17 +220,19 @@ class GroundPeer(threading.Thread):
         wire.settimeout(0.02)
         while self.running:
             base = 1 | (128 if self.armed else 0)
-            wire.sendto(self.common.MAVLink_heartbeat_message(2, 12, base, self.mode, 4, 3).pack(self.mav), self.to)
+            wire.sendto(
+                self.common.MAVLink_heartbeat_message(2, 12, base, self.mode, 4, 3).pack(self.mav), self.address
+            )
             if self.origin is not None:
-                wire.sendto(self.common.MAVLink_gps_global_origin_message(*self.origin).pack(self.mav), self.to)
+                wire.sendto(self.common.MAVLink_gps_global_origin_message(*self.origin).pack(self.mav), self.address)
             try:
-                for message in self.heard.parse_buffer(wire.recv(4096)) or []:
-                    self._obey(wire, message)
+                for message in self.parser.parse_buffer(wire.recv(4096)) or []:
+                    self._execute(wire, message)
             except OSError:
                 continue
         wire.close()
 
-    def _obey(self, wire: socket.socket, message: Any) -> None:
+    def _execute(self, wire: socket.socket, message: Any) -> None:
         message_type = message.get_type()
         if message_type == "BATTERY_STATUS":
             self.batteries.append(message)
@@ -246,14 +248,14 @@ class GroundPeer(threading.Thread):
         if message.command == 400 and self.refusals:
             self.refusals, result = self.refusals - 1, 1
             text = self.common.MAVLink_statustext_message(4, b"Preflight Fail: no fix")
-            wire.sendto(text.pack(self.mav), self.to)
+            wire.sendto(text.pack(self.mav), self.address)
         elif message.command == 400:
             self.armed = message.param1 == 1.0
             if self.armed and self.origin is not None:
                 self.mode = 4 << 16 | 3 << 24  # take-off is done: it holds its position
         elif message.command == 176:
             self.mode = int(message.param2) << 16 | int(message.param3) << 24
-        wire.sendto(self.common.MAVLink_command_ack_message(message.command, result).pack(self.mav), self.to)
+        wire.sendto(self.common.MAVLink_command_ack_message(message.command, result).pack(self.mav), self.address)
 
     def stop(self) -> None:
         self.running = False
@@ -279,7 +281,7 @@ class ArduPilotPeer(threading.Thread):
         trouble_at: int = 300,
     ) -> None:
         super().__init__(daemon=True)
-        self.to, self.layout = ("127.0.0.1", port), struct.Struct(f"<HHI{outputs}H")
+        self.address, self.layout = ("127.0.0.1", port), struct.Struct(f"<HHI{outputs}H")
         self.magic, self.outputs = (18458 if outputs == 16 else 29569), outputs
         self.hold, self.trouble, self.trouble_at = Hold(target, hover, gains), trouble, trouble_at
         self.lines: list[dict[str, Any]] = []
@@ -305,11 +307,11 @@ class ArduPilotPeer(threading.Thread):
             if self.trouble == "dies" and len(self.lines) == self.trouble_at:
                 break
             if self.trouble == "garbage" and len(self.lines) == self.trouble_at:
-                wire.sendto(b"\x1a\x48garbage", self.to)
-                wire.sendto(bytes(39), self.to)
+                wire.sendto(b"\x1a\x48garbage", self.address)
+                wire.sendto(bytes(39), self.address)
                 self.trouble = ""
             self.count += 1
-            wire.sendto(self.layout.pack(self.magic, 1000, self.count, *pulses), self.to)
+            wire.sendto(self.layout.pack(self.magic, 1000, self.count, *pulses), self.address)
             line = self._line(wire, pulses)
             if line is not None:
                 pulses = self._pulses(line)
@@ -320,7 +322,7 @@ class ArduPilotPeer(threading.Thread):
             try:
                 self.raw = wire.recv(65536)
             except TimeoutError:
-                wire.sendto(self.layout.pack(self.magic, 1000, self.count, *pulses), self.to)
+                wire.sendto(self.layout.pack(self.magic, 1000, self.count, *pulses), self.address)
                 self.resends += 1
                 continue
             if self.trouble == "lost line" and len(self.lines) == self.trouble_at:

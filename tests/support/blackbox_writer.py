@@ -21,7 +21,7 @@ class Field(NamedTuple):
     inter: tuple[int, int] = (1, 0)
 
 
-def unsigned(value: int) -> bytes:
+def encode_unsigned(value: int) -> bytes:
     data = b""
     value &= 0xFFFFFFFF
     while value > 127:
@@ -30,15 +30,15 @@ def unsigned(value: int) -> bytes:
     return data + bytes([value])
 
 
-def signed(value: int) -> bytes:
-    return unsigned(2 * value if value >= 0 else -2 * value - 1)
+def encode_signed(value: int) -> bytes:
+    return encode_unsigned(2 * value if value >= 0 else -2 * value - 1)
 
 
-def fits(values: list[int], bits: tuple[int, ...]) -> bool:
+def fits_bits(values: list[int], bits: tuple[int, ...]) -> bool:
     return all(-(1 << n - 1) <= value < 1 << n - 1 for value, n in zip(values, bits, strict=True))
 
 
-def packed(tag: int, values: list[int], bits: tuple[int, ...], gaps: tuple[int, ...]) -> bytes:
+def pack_bits(tag: int, values: list[int], bits: tuple[int, ...], gaps: tuple[int, ...]) -> bytes:
     """Pack a two-bit tag, then each value after a gap, from the highest bit down."""
     number = tag
     length = 2
@@ -48,35 +48,35 @@ def packed(tag: int, values: list[int], bits: tuple[int, ...], gaps: tuple[int, 
     return number.to_bytes(length // 8, "big")
 
 
-def three(values: list[int], layouts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> bytes:
+def encode_three(values: list[int], layouts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> bytes:
     for tag, (bits, gaps) in enumerate(layouts):
-        if fits(values, bits):
-            return packed(tag, values, bits, gaps)
-    sizes = [next(n for n in (1, 2, 3, 4) if fits([value], (8 * n,))) for value in values]
+        if fits_bits(values, bits):
+            return pack_bits(tag, values, bits, gaps)
+    sizes = [next(n for n in (1, 2, 3, 4) if fits_bits([value], (8 * n,))) for value in values]
     tag = 0b11 << 6 | sum(n - 1 << 2 * i for i, n in enumerate(sizes))
     return bytes([tag]) + b"".join(
         value.to_bytes(n, "little", signed=True) for value, n in zip(values, sizes, strict=True)
     )
 
 
-def written(encoding: int, values: list[int]) -> bytes:
+def encode_values(encoding: int, values: list[int]) -> bytes:
     """Encode differences of the fields that share a tag, or of one field."""
     if encoding in (0, 6) and len(values) == 1:
-        return signed(values[0])
+        return encode_signed(values[0])
     if encoding == 1:
-        return unsigned(values[0])
+        return encode_unsigned(values[0])
     if encoding == 3:
-        return unsigned(-values[0] & 0x3FFF)
+        return encode_unsigned(-values[0] & 0x3FFF)
     if encoding == 6:
         return bytes([sum(1 << i for i, value in enumerate(values) if value)]) + b"".join(
-            map(signed, filter(None, values))
+            map(encode_signed, filter(None, values))
         )
     if encoding == 7:
-        return three(([*values, 0, 0])[:3], (((2,) * 3, (0,) * 3), ((4,) * 3, (2, 0, 0)), ((6,) * 3, (0, 2, 2))))
+        return encode_three(([*values, 0, 0])[:3], (((2,) * 3, (0,) * 3), ((4,) * 3, (2, 0, 0)), ((6,) * 3, (0, 2, 2))))
     if encoding == 8:
         values = (values + [0] * 3)[:4]
         sizes = [
-            next(n for n, bits in enumerate((0, 4, 8, 16)) if value == 0 or (bits and fits([value], (bits,))))
+            next(n for n, bits in enumerate((0, 4, 8, 16)) if value == 0 or (bits and fits_bits([value], (bits,))))
             for value in values
         ]
         nibbles = "".join(
@@ -91,7 +91,7 @@ def written(encoding: int, values: list[int]) -> bytes:
         assert values == [0]
         return b""
     if encoding == 10:
-        return three(([*values, 0, 0])[:3], (((2,) * 3, (0,) * 3), ((5, 5, 4), (0,) * 3), ((8, 7, 7), (0,) * 3)))
+        return encode_three(([*values, 0, 0])[:3], (((2,) * 3, (0,) * 3), ((5, 5, 4), (0,) * 3), ((8, 7, 7), (0,) * 3)))
     raise NotImplementedError(encoding)
 
 
@@ -109,7 +109,7 @@ class Log:
     starts: list[int] = field(default_factory=list)
     _count: int = 0
 
-    def head(self) -> bytes:
+    def header(self) -> bytes:
         """Return the header."""
         lines = {"Data version": "2"}
         for letter, fields in (("I", self.fields), ("S", self.slow), ("G", self.gps), ("H", self.home)):
@@ -127,9 +127,9 @@ class Log:
         return PRODUCT + b"".join(f"H {name}:{value}\n".encode() for name, value in (lines | self.headers).items())
 
     def __bytes__(self) -> bytes:
-        return self.head() + bytes(self.body)
+        return self.header() + bytes(self.body)
 
-    def main(self, values: dict[str, int]) -> None:
+    def add_main_frame(self, values: dict[str, int]) -> None:
         """Append a main frame."""
         intra = self._count % self.interval == 0
         if intra:
@@ -140,18 +140,18 @@ class Log:
         self._two, self._one = (values if intra else self._one), values
         self._count += 1
 
-    def other(self, letter: str, values: dict[str, int]) -> None:
+    def add_frame(self, letter: str, values: dict[str, int]) -> None:
         """Append a slow, GPS or home frame."""
         fields = {"S": self.slow, "G": self.gps, "H": self.home}[letter]
         if letter == "H":
             self._home = list(values.values())
         self._add(letter, fields, [log_field.intra for log_field in fields], values)
 
-    def event(self, number: int, *values: int) -> None:
+    def add_event(self, number: int, *values: int) -> None:
         """Append an event whose contents are unsigned numbers."""
-        self.body += b"E" + bytes([number]) + b"".join(map(unsigned, values))
+        self.body += b"E" + bytes([number]) + b"".join(map(encode_unsigned, values))
 
-    def end(self) -> None:
+    def add_end(self) -> None:
         """Append the end of the log."""
         self.body += b"E\xffEnd of log\0"
 
@@ -160,7 +160,7 @@ class Log:
         pending: list[int] = []
         home_index = 0
         for index, (log_field, (predictor, encoding)) in enumerate(zip(fields, codings, strict=True)):
-            difference = values[log_field.name] - self._predicted(predictor, log_field.name, values, home_index)
+            difference = values[log_field.name] - self._predict(predictor, log_field.name, values, home_index)
             home_index += predictor == 7
             pending.append((difference + (1 << 31)) % (1 << 32) - (1 << 31))
             is_grouped = (
@@ -169,10 +169,10 @@ class Log:
                 and len(pending) < GROUPS.get(encoding, 1)
             )
             if not is_grouped:
-                self.body += written(encoding, pending)
+                self.body += encode_values(encoding, pending)
                 pending = []
 
-    def _predicted(self, predictor: int, name: str, values: dict[str, int], home_index: int) -> int:
+    def _predict(self, predictor: int, name: str, values: dict[str, int], home_index: int) -> int:
         if predictor in (1, 2, 3, 6):
             last, second_last = self._one[name], self._two[name]
             return {1: last, 2: 2 * last - second_last, 3: int((last + second_last) / 2), 6: last + 1}[predictor]

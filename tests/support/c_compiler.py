@@ -4,17 +4,17 @@ import shutil
 import subprocess
 from typing import Any
 
-from support.repository import do_without
+from support.repository import skip_or_fail
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
-ELEMENTARY = {"sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "pow", "floor"}
-COMPILERS_OWN = {"memcpy", "memset", "memmove", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"}
+ELEMENTARY_FUNCTIONS = {"sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "pow", "floor"}
+COMPILER_SYMBOLS = {"memcpy", "memset", "memmove", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"}
 
 
 def compiler(name: str = "cc") -> str:
     path = shutil.which(name)
     if path is None:
-        do_without(f"there is no compiler `{name}`")
+        skip_or_fail(f"there is no compiler `{name}`")
     return path
 
 

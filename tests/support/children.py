@@ -17,7 +17,7 @@ SOURCES = {"PYTHONPATH": str(Path(samara.__file__).parent.parent)}
 
 # A Python script executes the program, since `preexec_fn` would run while other threads hold locks. It resets signals that the
 # parent ignores; and the kernel kills the child when its parent ends, for whatever reason (PR_SET_PDEATHSIG).
-BECOME = """
+LAUNCHER_SCRIPT = """
 import ctypes, os, signal, sys
 for name in {"SIGINT", "SIGTERM", "SIGHUP"} & {*dir(signal)}:
     signal.signal(getattr(signal, name), signal.SIG_DFL)
@@ -31,11 +31,11 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 @contextmanager
 def child(arguments: Sequence[str | Path], **options: Any) -> Iterator["subprocess.Popen[Any]"]:
-    """Run the program with its arguments `words`; at the end of the block kill it and all processes that it has started.
+    """Run the program with its `arguments`; at the end of the block kill it and all processes that it has started.
 
     `options` are those of `subprocess.Popen`.
     """
-    launcher = [sys.executable, "-I", "-S", "-c", BECOME, str(os.getpid())]
+    launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER_SCRIPT, str(os.getpid())]
     environment = {**(options.pop("env", None) or os.environ), **SOURCES}
     process = subprocess.Popen([*launcher, *map(str, arguments)], start_new_session=True, env=environment, **options)
     try:
@@ -49,7 +49,7 @@ def child(arguments: Sequence[str | Path], **options: Any) -> Iterator["subproce
                 stream.close()
 
 
-def ended(
+def run_child(
     arguments: Sequence[str | Path], seconds: float = 600.0, **options: Any
 ) -> "subprocess.CompletedProcess[Any]":
     """Run a program to its end and return its output; raise TimeoutExpired after `seconds`."""

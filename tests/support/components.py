@@ -5,13 +5,13 @@ from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 from samara.control.registry import CONTROLLERS
-from samara.core.integrate import IN_FLIGHT
+from samara.core.integrate import FLIGHT_INTEGRATORS
 from samara.estimate.registry import ESTIMATORS
 from samara.sensors.registry import SENSOR_TYPES, part, part_names
 from samara.vehicles.effects import OPTIONS
 from samara.wind.registry import WINDS
 
-CHOSEN: dict[str, dict[str, Any]] = {
+FIXED_PARAMETERS: dict[str, dict[str, Any]] = {
     "ceiling_effect": {"point_W": [0.0, 0.0, 3.0]},
     "rotor_fit": {"blade": "gws_10x4.7"},
     "slung_load": {"mass": 0.005, "length": 0.5},
@@ -19,7 +19,7 @@ CHOSEN: dict[str, dict[str, Any]] = {
     "thrust_curve": {"linear": 0.2},
 }
 """Parameters that are not taken from their ranges."""
-BESIDE: dict[str, dict[str, Any]] = {
+REQUIRED_EFFECTS: dict[str, dict[str, Any]] = {
     "flapping": {"rotor_air": True},
     "thrust_scale": {"battery": True},
     "battery_monitor": {"battery": True},
@@ -30,7 +30,7 @@ REPLAY = "time,wind_x,wind_y,wind_z\n0,1,0,0\n1,2,0,0\n"
 FIELD = "x,y,z,wind_x,wind_y,wind_z\n" + "".join(
     f"{x},{y},{z},{1 + z},0,0\n" for x in (-9, 9) for y in (-9, 9) for z in (-9, 9)
 )
-FUSED = ["bmi088", "vicon"]
+FUSED_SENSORS = ["bmi088", "vicon"]
 """Sensors that every filter can use."""
 
 
@@ -60,20 +60,20 @@ class Bundle(NamedTuple):
 def effect_numbers(name: str) -> dict[str, Any]:
     """Return the required parameters of an effect."""
     option = OPTIONS[name]
-    return CHOSEN.get(name, {}) if name in CHOSEN or option.completes else option.example
+    return FIXED_PARAMETERS.get(name, {}) if name in FIXED_PARAMETERS or option.has_completion else option.example
 
 
 def sensor_table(name: str) -> dict[str, Any]:
     """Return the first shipped part of a sensor type, as in `sensors` of a scenario; images have a few pixels."""
-    parts = [part_name for part_name in part_names() if part(part_name).kind == name]
+    parts = [part_name for part_name in part_names() if part(part_name).type_name == name]
     assert parts, f"sensor type {name!r} has no part in src/samara/sensors/parts"
-    fields = part(parts[0]).numbers._fields
+    fields = part(parts[0]).parameters._fields
     return {"part": parts[0], **{key: value for key, value in IMAGES.items() if key in fields}}
 
 
 def wind_table(name: str) -> dict[str, Any]:
     """Return the required parameters of a wind source; speed and direction instead of a wind vector."""
-    table: dict[str, Any] = {"kind": name}
+    table: dict[str, Any] = {"model": name}
     factory: Any = WINDS[name]
     parameters = signature(factory).parameters
     if "data" in parameters:
@@ -92,7 +92,7 @@ def components() -> list[Component]:
     """Return every sensor, estimator, controller, effect, wind source and integrator of a flight."""
     result = []
     for name in SENSOR_TYPES:
-        effects = {"drones.effects": BESIDE[name]} if name in BESIDE else {}
+        effects = {"drones.effects": REQUIRED_EFFECTS[name]} if name in REQUIRED_EFFECTS else {}
         result.append(Component("sensor", name, {"drones.sensors": [sensor_table(name)], **effects}))
     for name, estimator_type in ESTIMATORS.items():
         required = {
@@ -101,14 +101,14 @@ def components() -> list[Component]:
             for key in options.record._fields
             if key not in options.record._field_defaults
         }
-        sensors = {"drones.sensors": FUSED} if estimator_type.fuses else {}
-        result.append(Component("estimator", name, {**sensors, "drones.estimator": {"kind": name, **required}}))
+        sensors = {"drones.sensors": FUSED_SENSORS} if estimator_type.uses_sensors else {}
+        result.append(Component("estimator", name, {**sensors, "drones.estimator": {"type": name, **required}}))
     result += [Component("controller", name, {"drones.controller": name}) for name in CONTROLLERS]
     for name in OPTIONS:
-        table = {**BESIDE.get(name, {}), name: effect_numbers(name) or True}
+        table = {**REQUIRED_EFFECTS.get(name, {}), name: effect_numbers(name) or True}
         result.append(Component("effect", name, {"drones.effects": table}))
     result += [Component("wind", name, {"wind": [wind_table(name)]}) for name in WINDS]
-    result += [Component("integrator", name, {"integrator": name}) for name in IN_FLIGHT]
+    result += [Component("integrator", name, {"integrator": name}) for name in FLIGHT_INTEGRATORS]
     return result
 
 
@@ -117,7 +117,7 @@ def bundles(candidates: Sequence[Component], fits: Callable[[dict[str, Any]], bo
     result: list[Bundle] = []
     for component in candidates:
         for k, bundle in enumerate(result):
-            merged = _merged(bundle.settings, component.settings)
+            merged = _merge_settings(bundle.settings, component.settings)
             if merged is not None and fits(merged):
                 result[k] = Bundle((*bundle.components, component), merged)
                 break
@@ -126,7 +126,7 @@ def bundles(candidates: Sequence[Component], fits: Callable[[dict[str, Any]], bo
     return result
 
 
-def _merged(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any] | None:
+def _merge_settings(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any] | None:
     """Concatenate lists and merge tables; return None if the settings conflict."""
     merged = {**b, **a}
     for key in a.keys() & b.keys():

@@ -98,13 +98,13 @@ FOLDERS = {
 }
 
 
-def real(firmware: str) -> tuple[str, ...]:
+def real_header_options(firmware: str) -> tuple[str, ...]:
     """Return the compiler options for the headers of the real firmware; empty if its source is not available."""
     source = os.environ.get(f"SAMARA_{firmware}_SOURCE")
     return tuple(f"-isystem{Path(source) / directory}" for directory in FOLDERS[firmware]) if source else ()
 
 
-def written(headers: dict[str, str], folder: Path) -> str:
+def write_headers(headers: dict[str, str], folder: Path) -> str:
     """Write the stand-ins into the folder; return the compiler option for them."""
     for name, text in headers.items():
         path = folder / name

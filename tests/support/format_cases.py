@@ -6,28 +6,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from studies.identification import Identify, work
-from studies.synthetic import Case, cases, is_captured, scenario_of
+from studies.synthetic import Case, cases, is_captured, logging_scenario
 
 import samara
 from samara.identify.flight_log import MOTION_CAPTURE, FlightLog
 from samara.identify.readers import read_log
 
-from .log_files import KINDS
+from .log_files import LOG_FORMATS
 
 RECORDING = "samara"
-FORMATS = (*(name for name in KINDS if name != "nanobench"), RECORDING)
+FORMATS = (*(name for name in LOG_FORMATS if name != "nanobench"), RECORDING)
 """All but NanoBench's: its PWM and voltage imply the speeds of one brushed motor, which no synthetic vehicle has."""
 
 
-def numbers_for(name: str, first: int, count: int) -> list[int]:
+def format_case_numbers(name: str, first: int, count: int) -> list[int]:
     """Return the next `count` vehicles whose truth such a log can hold: even ones have motion capture."""
-    if name == RECORDING or len(KINDS[name].needs) == 2:
+    if name == RECORDING or len(LOG_FORMATS[name].needs) == 2:
         return list(range(first, first + count))
-    begin = first + (is_captured(first) != (KINDS[name].needs[0] == MOTION_CAPTURE))
+    begin = first + (is_captured(first) != (LOG_FORMATS[name].needs[0] == MOTION_CAPTURE))
     return list(range(begin, begin + 2 * count, 2))
 
 
-def through_each(
+def run_formats(
     numbers_by_format: dict[str, Sequence[int]], numbers: Sequence[int], folder: Path, identify: Identify, seed: int = 1
 ) -> None:
     """Fly these vehicles once and pass them through every format that needs them: a folder of cases for each format."""
@@ -47,26 +47,37 @@ def through_each(
         for name, format_numbers in remaining.items():
             if case.number in format_numbers:
                 (folder / name).mkdir(parents=True, exist_ok=True)
-                work([case.number], folder / name, lambda _, case=case, name=name: _through(case, name, seed), identify)
+                work(
+                    [case.number],
+                    folder / name,
+                    lambda _, case=case, name=name: _format_case(case, name, seed),
+                    identify,
+                )
 
 
-def _through(case: Case, name: str, seed: int) -> Iterator[Case]:
+def _format_case(case: Case, name: str, seed: int) -> Iterator[Case]:
     with tempfile.TemporaryDirectory() as folder:
-        log = recorded(case, seed, Path(folder)) if name == RECORDING else written(case.log, name, Path(folder))
+        log = (
+            record_and_read(case, seed, Path(folder))
+            if name == RECORDING
+            else write_and_read(case.log, name, Path(folder))
+        )
     yield case._replace(log=log)
 
 
-def written(log: FlightLog, name: str, folder: Path) -> FlightLog:
+def write_and_read(log: FlightLog, name: str, folder: Path) -> FlightLog:
     """Write a log in a format and read it back."""
-    path, columns = KINDS[name].write(KINDS[name].told(log), folder)
+    path, columns = LOG_FORMATS[name].write(LOG_FORMATS[name].select_signals(log), folder)
     (log_read,) = read_log(path, columns)
     return replace(log_read, name=log.name)
 
 
-def recorded(case: Case, seed: int, folder: Path) -> FlightLog:
+def record_and_read(case: Case, seed: int, folder: Path) -> FlightLog:
     """Return the log of the same flight recorded by Samara."""
     has_motion_capture = is_captured(case.number)
-    scenario = scenario_of([case.truth], [case.task], [case.number], captured=has_motion_capture, telemetry=False)
-    samara.fly(replace(scenario, seed=seed * 1_000_000 + case.number), out=folder / "flight.mcap", whole=False)
+    scenario = logging_scenario([case.truth], [case.task], [case.number], captured=has_motion_capture, telemetry=False)
+    samara.fly(
+        replace(scenario, seed=seed * 1_000_000 + case.number), out=folder / "flight.mcap", full_resolution=False
+    )
     (log_read,) = read_log(folder / "flight.mcap")
     return log_read

@@ -21,7 +21,11 @@ class HeightAutopilot:
     title = "Height hold"
 
     def __init__(self, context: LinkContext) -> None:
-        self._hover, self._rotors, self._say = context.autopilot.hover, len(context.vehicle.rotors), context.say
+        self._hover, self._rotors, self._log_message = (
+            context.autopilot.hover,
+            len(context.vehicle.rotors),
+            context.log_message,
+        )
         self.parameters = dict(context.autopilot.parameters)
         self._height: float | None = None
         self.sent = self.answered = 0
@@ -32,18 +36,18 @@ class HeightAutopilot:
     def exchange(self, readings: Readings) -> Sequence[float]:
         self.sent, self.answered = self.sent + 1, self.answered + 1
         if readings.pressure is not None and readings.fix is not None:
-            self._say("error", "received a sensor it does not need")
+            self._log_message("error", "received a sensor it does not need")
         if self._height is None:
             return [0.0] * self._rotors
         state = readings.state
         acceleration = STIFFNESS * (self._height - state.p_W.z) - DAMPING * state.v_W.z
         return [min(max(self._hover * (1.0 + acceleration / GRAVITY), 0.0), 1.0)] * self._rotors
 
-    def obey(self, order: Order) -> None:
+    def send_order(self, order: Order) -> None:
         if order.kind == "take_off":
             self._height = order.p_W.z
 
-    def ending(self) -> Iterator[tuple[str, str]]:
+    def closing_report(self) -> Iterator[tuple[str, str]]:
         yield "info", f"{self.title} answered {self.answered} of {self.sent}"
 
     def close(self) -> None:

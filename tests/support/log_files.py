@@ -34,15 +34,15 @@ Array = np.ndarray[Any, Any]
 Columns = Mapping[str, Any] | None
 
 BOOT_US = 30_000_000  # the autopilot's clock at the start of the flight
-FULL, THRUST_MODEL, POLES, ONE_G = 65535, 0.3, 14, 2048
+FULL_PWM, THRUST_MODEL, POLES, ONE_G = 65535, 0.3, 14, 2048
 POSES = ("position", "velocity", "attitude")
 INERTIAL = ("rate", "specific_force")
 
 
-class Kind(NamedTuple):
+class LogFormat(NamedTuple):
     """A log format: its rotor numbering, the largest rate of each signal [Hz], the resolutions, and its writer.
 
-    `needs` is the truth that such a log can hold: motion capture, the estimate, or either. Signals that are `together` have
+    `needs` is the truth that such a log can hold: motion capture, the estimate, or either. Signals that are `common_times` have
     the times of the first of them, with the last value before each; others have separate times.
     """
 
@@ -51,21 +51,23 @@ class Kind(NamedTuple):
     resolution: dict[str, float]
     write: Callable[[FlightLog, Path], tuple[Path, Columns]]
     needs: tuple[str, ...] = (MOTION_CAPTURE, ESTIMATE)
-    together: tuple[str, ...] = ()
-    fitted: bool = False  # velocity is fitted to the position
+    common_times: tuple[str, ...] = ()
+    has_fitted_velocity: bool = False  # velocity is fitted to the position
 
-    def told(self, log: FlightLog) -> FlightLog:
+    def select_signals(self, log: FlightLog) -> FlightLog:
         """Return the signals of a flight that such a log holds."""
-        if self.fitted and log.position is not None:
+        if self.has_fitted_velocity and log.position is not None:
             log = replace(log, velocity=slopes(log.position))
         signals: dict[str, Any] = dict.fromkeys(signal_names())
         for name, rate in self.rates.items():
             signal = getattr(log, name)
-            is_averaged = name in INERTIAL and name not in self.together
-            signals[name] = None if signal is None else at_most(signal, rate, averaged=is_averaged)
-        for name in self.together[1:]:
-            time, signal = signals[self.together[0]].time, getattr(log, name)
-            signals[name] = None if signal is None or name not in self.rates else Signal(time, held_at(time, signal))
+            is_averaged = name in INERTIAL and name not in self.common_times
+            signals[name] = None if signal is None else limit_rate(signal, rate, is_averaged=is_averaged)
+        for name in self.common_times[1:]:
+            time, signal = signals[self.common_times[0]].time, getattr(log, name)
+            signals[name] = (
+                None if signal is None or name not in self.rates else Signal(time, last_values(time, signal))
+            )
         if self.numbering != "samara":
             order = list(rotor_order(self.numbering, "crazyflie_engine"))  # the numbering of Samara's quadrotors
             for name in ("command", "rotor_speed"):
@@ -75,10 +77,10 @@ class Kind(NamedTuple):
         return replace(log, numbering=self.numbering, truth=truth, **signals)
 
 
-def at_most(signal: Signal, rate: float, *, averaged: bool) -> Signal:
+def limit_rate(signal: Signal, rate: float, *, is_averaged: bool) -> Signal:
     """Take every n-th sample, or means of n, so that there are at most `rate` a second."""
     n = max(1, math.ceil((len(signal.time) - 1) / (signal.time[-1] - signal.time[0]) / rate - 0.01))
-    if n == 1 or not averaged:
+    if n == 1 or not is_averaged:
         return Signal(signal.time[::n], signal.values[:, ::n])
     count = len(signal.time) // n
     means = signal.values[:, : n * count].reshape(len(signal.values), count, n).mean(axis=2)
@@ -89,12 +91,12 @@ def microseconds(time: Array) -> Array:
     return BOOT_US + np.rint(1e6 * time).astype(np.int64)
 
 
-def held_at(time: Array, signal: Signal) -> Array:
+def last_values(time: Array, signal: Signal) -> Array:
     """Return the last values before each time."""
     return signal.values[:, np.clip(np.searchsorted(signal.time, time + 1e-9) - 1, 0, None)]
 
 
-def in_order(times: Sequence[Array], tables: Sequence[Array]) -> bytes:
+def sort_records(times: Sequence[Array], tables: Sequence[Array]) -> bytes:
     """Sort packed records of several types by their times."""
     pieces, stamps = [], np.concatenate(times)
     for table in tables:
@@ -103,7 +105,7 @@ def in_order(times: Sequence[Array], tables: Sequence[Array]) -> bytes:
     return b"".join(pieces[k] for k in np.argsort(stamps, kind="stable"))
 
 
-def table_of(layout: str, columns: Sequence[Any]) -> Array:
+def record_table(layout: str, columns: Sequence[Any]) -> Array:
     """Build records of a `struct` layout, column by column."""
     codes = [code for count, letter in re.findall(r"(\d*)([a-zA-Z?])", layout) for code in [letter] * int(count or 1)]
     dtype = np.dtype([(f"c{i}", f"<{letter}") for i, letter in enumerate(codes)])
@@ -113,11 +115,11 @@ def table_of(layout: str, columns: Sequence[Any]) -> Array:
     return table
 
 
-def ned(rows: Array) -> Array:
+def ned_vectors(rows: Array) -> Array:
     return np.stack(ned_from_enu(Vec3(*rows)))
 
 
-def frd(rows: Array) -> Array:
+def frd_vectors(rows: Array) -> Array:
     return np.stack(frd_from_flu(Vec3(*rows)))
 
 
@@ -135,16 +137,16 @@ def write_ulog(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
         "actuator_motors": (log.command.time, [0, *(THRUST_MODEL * u * u + (1.0 - THRUST_MODEL) * u), *unused])
     }
     if log.rate is not None and log.specific_force is not None:
-        imu = [*frd(log.rate.values), 0, 0, *frd(log.specific_force.values), 0]
+        imu = [*frd_vectors(log.rate.values), 0, 0, *frd_vectors(log.specific_force.values), 0]
         topics["sensor_combined"] = (log.rate.time, imu)
     if log.position is not None and log.attitude is not None:
-        q, p = ned_attitude(log.attitude.values), ned(log.position.values)
+        q, p = ned_attitude(log.attitude.values), ned_vectors(log.position.values)
         if log.truth == MOTION_CAPTURE:
             topics["vehicle_mocap_odometry"] = (log.position.time, [1, *p, *q, 1, np.nan, np.nan, np.nan])
         else:
             assert log.velocity is not None
             topics["vehicle_attitude"] = (log.attitude.time, [*q, 0, 0, 0, 0])
-            topics["vehicle_local_position"] = (log.position.time, [*p, *ned(log.velocity.values)])
+            topics["vehicle_local_position"] = (log.position.time, [*p, *ned_vectors(log.velocity.values)])
     if log.rotor_speed is not None:
         reports = [value for i, rpm in enumerate(np.rint(log.rotor_speed.values / RPM)) for value in (rpm, 101 + i)]
         topics["esc_status"] = (log.rotor_speed.time, reports)
@@ -154,12 +156,12 @@ def write_ulog(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
         clocks = [stamps, stamps] if "timestamp_sample" in PX4[name][0] else [stamps]
         layout = "HBH" + PX4[name][1].removeprefix("<")
         size = struct.calcsize("<" + layout) - 3
-        tables.append(table_of(layout, [size, ord("D"), number, *clocks, *columns]))
+        tables.append(record_table(layout, [size, ord("D"), number, *clocks, *columns]))
         times.append(time)
     head = ulog({}, [("THR_MDL_FAC", THRUST_MODEL)])
     head += b"".join(message("A", struct.pack("<BH", 0, number) + name.encode()) for number, name in enumerate(topics))
     path = folder / "flight.ulg"
-    path.write_bytes(head + in_order(times, tables))
+    path.write_bytes(head + sort_records(times, tables))
     return path, None
 
 
@@ -179,10 +181,10 @@ def write_dataflash(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
     low, high = PARAMETERS["MOT_PWM_MIN"], PARAMETERS["MOT_PWM_MAX"]
     step = max(1, round(0.1 / float(np.median(np.diff(log.command.time)))))
     pulses = np.rint(low + (high - low) * log.command.values[:, ::step])
-    p, v, q = ned(log.position.values), ned(log.velocity.values), ned_attitude(log.attitude.values)
+    p, v, q = ned_vectors(log.position.values), ned_vectors(log.velocity.values), ned_attitude(log.attitude.values)
     kinds = {
         "RCOU": (log.command.time[::step], [pulses[0], pulses[1], 0, 0, pulses[2], pulses[3]]),
-        "IMU": (log.rate.time, [0, *frd(log.rate.values), *frd(log.specific_force.values)]),
+        "IMU": (log.rate.time, [0, *frd_vectors(log.rate.values), *frd_vectors(log.specific_force.values)]),
         "XKF1": (log.position.time, [0, 0, 0, 0, *v, 0, *p]),
         "XKQ": (log.attitude.time, [0, *q]),
     }
@@ -198,14 +200,14 @@ def write_dataflash(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
         letters = DATAFLASH[kind][0]
         scaled = [column * UNIT.get(letter, 1) for letter, column in zip(letters[1:], columns, strict=True)]
         layout = "BBB" + "".join(PACK[letter] for letter in letters)
-        tables.append(table_of(layout, [0xA3, 0x95, numbers[kind], microseconds(time), *scaled]))
+        tables.append(record_table(layout, [0xA3, 0x95, numbers[kind], microseconds(time), *scaled]))
         times.append(time)
     parameters = [
         packed("PARM", numbers["PARM"], DATAFLASH["PARM"][0], (1000, name, value, value))
         for name, value in (PARAMETERS | LINEAR).items()
     ]
     path = folder / "flight.bin"
-    path.write_bytes(dataflash([]) + b"".join(parameters) + in_order(times, tables))
+    path.write_bytes(dataflash([]) + b"".join(parameters) + sort_records(times, tables))
     return path, None
 
 
@@ -242,8 +244,8 @@ def write_blackbox(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
     columns |= {"loopIteration": range(len(time)), "time": microseconds(time).tolist()}
     names = list(columns)
     for row in zip(*columns.values(), strict=True):
-        blackbox_log.main(dict(zip(names, row, strict=True)))
-    blackbox_log.end()
+        blackbox_log.add_main_frame(dict(zip(names, row, strict=True)))
+    blackbox_log.add_end()
     path = folder / "flight.bbl"
     path.write_bytes(bytes(blackbox_log))
     return path, None
@@ -262,7 +264,7 @@ def crazyflie_columns(log: FlightLog) -> tuple[dict[str, Array], dict[str, Array
     )
     imu_columns = {f"acc.{axis}": row / G for axis, row in zip("xyz", log.specific_force.values, strict=True)}
     imu_columns |= {f"gyro.{axis}": row / DEGREE for axis, row in zip("xyz", log.rate.values, strict=True)}
-    pwm = np.rint(FULL * log.command.values)
+    pwm = np.rint(FULL_PWM * log.command.values)
     imu_columns |= {f"motor.m{i + 1}": row for i, row in enumerate(pwm)}
     group = "locSrv" if log.truth == MOTION_CAPTURE else "stateEstimate"
     pose_columns = {f"{group}.{axis}": row for axis, row in zip("xyz", log.position.values, strict=True)}
@@ -285,9 +287,9 @@ def write_card(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
     for number, name, time, columns, letters in types:
         head += struct.pack("<H", number) + name + b"\0" + struct.pack("<H", len(columns))
         head += b"".join(f"{column}({x})".encode() + b"\0" for column, x in zip(columns, letters, strict=True))
-        tables.append(table_of("HQ" + "".join(letters), [number, microseconds(time), *columns.values()]))
+        tables.append(record_table("HQ" + "".join(letters), [number, microseconds(time), *columns.values()]))
         times.append(time)
-    data = head + in_order(times, tables)
+    data = head + sort_records(times, tables)
     path = folder / "log00"
     path.write_bytes(data + struct.pack("<I", zlib.crc32(data)))
     return path, None
@@ -322,7 +324,7 @@ def write_nanobench(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
     time = log.position.time
     names = "t,px,py,pz,vx,vy,vz,qw,qx,qy,qz,wx_vicon,wy_vicon,wz_vicon,motor_motor_m1,motor_motor_m2,motor_motor_m3"
     names += ",motor_motor_m4,pwr_pm_vbat,imu_acc_x,imu_acc_y,imu_acc_z,imu_gyro_x,imu_gyro_y,imu_gyro_z"
-    pwm, rate = np.rint(FULL * log.command.values), log.rate.values
+    pwm, rate = np.rint(FULL_PWM * log.command.values), log.rate.values
     columns = [
         *(1.7e9 + time, *log.position.values, *log.velocity.values, *log.attitude.values, *rate, *pwm),
         *(np.full(len(time), 3.9), *(log.specific_force.values / G), *rate),
@@ -427,17 +429,17 @@ def write_database(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
 # CSV with a map --------------------------------------------------------------------------------------------------------
 
 
-def write_mapped(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
+def write_mapped_csv(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
     """Write FRD and NED, ms, °/s, g, pulses in µs; cells are empty if a signal has no sample."""
     signals = {
         "motors": (log.command, 1000.0 + 1000.0 * log.command.values),
-        "position": (log.position, None if log.position is None else ned(log.position.values)),
-        "velocity": (log.velocity, None if log.velocity is None else ned(log.velocity.values)),
+        "position": (log.position, None if log.position is None else ned_vectors(log.position.values)),
+        "velocity": (log.velocity, None if log.velocity is None else ned_vectors(log.velocity.values)),
         "attitude": (log.attitude, None if log.attitude is None else ned_attitude(log.attitude.values)[[1, 2, 3, 0]]),
-        "rate": (log.rate, None if log.rate is None else frd(log.rate.values) / DEGREE),
+        "rate": (log.rate, None if log.rate is None else frd_vectors(log.rate.values) / DEGREE),
         "specific_force": (
             log.specific_force,
-            None if log.specific_force is None else frd(log.specific_force.values) / G,
+            None if log.specific_force is None else frd_vectors(log.specific_force.values) / G,
         ),
     }
     available = {
@@ -471,43 +473,43 @@ IMU = {"rate": LOOP, "specific_force": LOOP}
 EVERYTHING = {"command": LOOP, "position": 100.0, "velocity": 100.0, "attitude": 100.0, **IMU}
 EXACT = dict.fromkeys(EVERYTHING, 1e-12)
 
-KINDS = {
-    "px4": Kind(
+LOG_FORMATS = {
+    "px4": LogFormat(
         "px4",
         {"command": LOOP, "rotor_speed": 200.0, "position": 10.0, "velocity": 10.0, "attitude": LOOP, **IMU},
         {**FLOAT, "command": 1e-6, "rotor_speed": RPM},
         write_ulog,
         needs=(ESTIMATE,),
     ),
-    "px4_motion_capture": Kind(
+    "px4_motion_capture": LogFormat(
         "px4",
         {"command": LOOP, "position": 33.4, "attitude": 33.4, **IMU},
         {**FLOAT, "command": 1e-6},
         write_ulog,
         needs=(MOTION_CAPTURE,),
     ),
-    "ardupilot": Kind(
+    "ardupilot": LogFormat(
         "ardupilot",
         {"command": LOOP, "rotor_speed": LOOP, "position": 25.0, "velocity": 25.0, "attitude": 25.0, **IMU},
         {**FLOAT, "command": 0.5 / 800.0, "rotor_speed": 1e-3},
         write_dataflash,
         needs=(ESTIMATE,),
     ),
-    "ardupilot_slow": Kind(
+    "ardupilot_slow": LogFormat(
         "ardupilot",
         {"command": 10.0, "position": 25.0, "velocity": 25.0, "attitude": 25.0, **IMU},
         {**FLOAT, "command": 0.5 / 800.0},
         write_dataflash,
         needs=(ESTIMATE,),
     ),
-    "betaflight": Kind(
+    "betaflight": LogFormat(
         "betaflight",
         {"command": 500.0, "rate": 500.0, "specific_force": 500.0},
         {"command": 0.5 / 1999.0, "rate": 0.05 * DEGREE, "specific_force": 0.5 * G / ONE_G},
         write_blackbox,
-        together=("rate", "specific_force", "command", "rotor_speed"),
+        common_times=("rate", "specific_force", "command", "rotor_speed"),
     ),
-    "betaflight_erpm": Kind(
+    "betaflight_erpm": LogFormat(
         "betaflight",
         {"command": 500.0, "rotor_speed": 500.0, "rate": 500.0, "specific_force": 500.0},
         {
@@ -515,20 +517,20 @@ KINDS = {
             "rotor_speed": 50.0 * RPM * 2.0 / POLES,
         },
         write_blackbox,
-        together=("rate", "specific_force", "command", "rotor_speed"),
+        common_times=("rate", "specific_force", "command", "rotor_speed"),
     ),
-    "crazyflie": Kind(
+    "crazyflie": LogFormat(
         "crazyflie",
         {**EVERYTHING, "rate": 500.0, "specific_force": 500.0},
-        {**FLOAT, "command": 0.5 / FULL},
+        {**FLOAT, "command": 0.5 / FULL_PWM},
         write_card,
-        together=("rate", "specific_force", "command"),
+        common_times=("rate", "specific_force", "command"),
     ),
-    "crazyflie_csv": Kind(
+    "crazyflie_csv": LogFormat(
         "crazyflie",
         dict.fromkeys(EVERYTHING, 100.0),
         {
-            "command": 0.5 / FULL,
+            "command": 0.5 / FULL_PWM,
             "position": 5e-5,
             "velocity": 5e-5,
             "attitude": 5e-7,
@@ -536,13 +538,13 @@ KINDS = {
             "specific_force": 5e-4,
         },
         write_crazyflie_csv,
-        together=("rate", "specific_force", "command", *POSES),
+        common_times=("rate", "specific_force", "command", *POSES),
     ),
-    "nanobench": Kind(
+    "nanobench": LogFormat(
         "crazyflie",
         dict.fromkeys(EVERYTHING, 100.0),
         {
-            "command": 0.5 / FULL,
+            "command": 0.5 / FULL_PWM,
             "position": 1e-5,
             "velocity": 1e-5,
             "attitude": 5e-7,
@@ -551,10 +553,10 @@ KINDS = {
         },
         write_nanobench,
         needs=(MOTION_CAPTURE,),
-        together=("position", "velocity", "attitude", "rate", "specific_force", "command"),
-        fitted=True,
+        common_times=("position", "velocity", "attitude", "rate", "specific_force", "command"),
+        has_fitted_velocity=True,
     ),
-    "ros2_mcap": Kind("samara", {**EVERYTHING, "rate": 500.0, "specific_force": 500.0}, EXACT, write_bag),
-    "ros2_sqlite3": Kind("samara", EVERYTHING, EXACT, write_database),
-    "csv": Kind("px4", EVERYTHING, dict.fromkeys(EVERYTHING, 1e-6), write_mapped),
+    "ros2_mcap": LogFormat("samara", {**EVERYTHING, "rate": 500.0, "specific_force": 500.0}, EXACT, write_bag),
+    "ros2_sqlite3": LogFormat("samara", EVERYTHING, EXACT, write_database),
+    "csv": LogFormat("px4", EVERYTHING, dict.fromkeys(EVERYTHING, 1e-6), write_mapped_csv),
 }

@@ -8,23 +8,23 @@ from functools import cache
 
 from support.repository import REPOSITORY
 
-NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+TEST_REFERENCE = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 @cache
-def names_in(file: str) -> frozenset[str]:
+def test_names(file: str) -> frozenset[str]:
     """Return the names of the test functions in a file, parsed and not executed."""
     path = REPOSITORY / file
     tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
 
-def not_there(text: str) -> list[str]:
+def missing_tests(text: str) -> list[str]:
     """Return the tests that a text mentions and no file has."""
-    return [f"{file}::{name}" for file, name in NAMED.findall(text) if name not in names_in(file)]
+    return [f"{file}::{name}" for file, name in TEST_REFERENCE.findall(text) if name not in test_names(file)]
 
 
-def rows_of(text: str) -> list[str]:
+def table_rows(text: str) -> list[str]:
     """Return the rows of a page's tables, without heads and rules."""
     lines = [*text.splitlines(), ""]
     return [
@@ -34,7 +34,7 @@ def rows_of(text: str) -> list[str]:
     ]
 
 
-def leads_somewhere(name: str) -> bool:
+def name_exists(name: str) -> bool:
     """Whether a dotted name exists: the longest part that is a module, then attributes."""
     parts = name.split(".")
     for split in range(len(parts), 0, -1):

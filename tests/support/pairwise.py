@@ -1,9 +1,9 @@
 """Pairwise sums: the effect of every drone of a world on every other, as one primitive.
 
-    felt = sum_over_others(f, mine, theirs)         # feltᵢ = Σ f(mineᵢ, theirsⱼ) over all j ≠ i
+    felt = sum_over_others(f, trees, other_trees)   # feltᵢ = Σ f(treeᵢ, otherⱼ) over all j ≠ i
 
-`mine` and `theirs` are nested tuples, `f` a pure function of one of each. Their scalars are arrays, one number per drone
-(NumPy or JAX), or `mine` and `theirs` are lists of one tuple per drone (floats, symbols). If only near drones matter,
+`trees` and `other_trees` are nested tuples, `f` a pure function of one of each. Their scalars are arrays, one number per drone
+(NumPy or JAX), or `trees` and `other_trees` are lists of one tuple per drone (floats, symbols). If only near drones matter,
 `llvm_neighbours.py` has the compiled sum.
 """
 
@@ -20,25 +20,25 @@ _PAIRS = 1 << 14  # computed at once; the working set stays in the cache
 Pair = Callable[[Any, Any], Any]
 
 
-def sum_over_others(f: Pair, trees: Any, other_trees: Any, me: Any = None, other_indices: Any = None) -> Any:
-    """Σ_{j: themⱼ ≠ meᵢ} f(mineᵢ, theirsⱼ), for every i.
+def sum_over_others(f: Pair, trees: Any, other_trees: Any, indices: Any = None, other_indices: Any = None) -> Any:
+    """Σ_{j: other_indexⱼ ≠ indexᵢ} f(treeᵢ, otherⱼ), for every i.
 
-    `me` and `them` are the drones' indices, 0, 1, 2, … by default; a drone with another index is another drone. So the sum may
-    be over all drones for some of them.
+    `indices` and `other_indices` are the drones' indices, 0, 1, 2, … by default; a drone with another index is another drone.
+    So the sum may be over all drones for some of them.
     """
     if isinstance(trees, list):
-        return _one_by_one(f, trees, other_trees, me, other_indices)
+        return _one_by_one(f, trees, other_trees, indices, other_indices)
     leaves, other_leaves = flatten(trees), flatten(other_trees)
     library = _library(leaves + other_leaves)
     leaves, other_leaves = _rows(leaves, library), _rows(other_leaves, library)
     n, m = len(leaves[0]), len(other_leaves[0])
-    me = library.arange(n) if me is None else library.asarray(me)
+    indices = library.arange(n) if indices is None else library.asarray(indices)
     other_indices = library.arange(m) if other_indices is None else library.asarray(other_indices)
     columns = unflatten(other_trees, iter([x[None, :] for x in other_leaves]))
 
     def block(rows: slice) -> list[Any]:
         effect = f(unflatten(trees, iter([x[rows, None] for x in leaves])), columns)
-        is_other = me[rows, None] != other_indices[None, :]
+        is_other = indices[rows, None] != other_indices[None, :]
         shape.append(effect)
         return [where(is_other, x + library.zeros(is_other.shape), 0.0).sum(axis=1) for x in flatten(effect)]
 

@@ -14,11 +14,11 @@ from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.vehicles.parts.assemble import assemble
 from samara.vehicles.parts.battery import battery
 from samara.vehicles.parts.motor import motor
-from samara.vehicles.parts.operating_point import at_full_throttle, hover_duty, working
+from samara.vehicles.parts.operating_point import full_throttle_propeller, hover_duty, operating_point
 from samara.vehicles.parts.parts_list import parts_list
 from samara.vehicles.parts.propeller import propeller
-from samara.vehicles.parts.uncertain import Estimate
-from support.stands import at_work
+from samara.vehicles.parts.uncertain import UncertainValue
+from support.stands import derive_estimate
 
 LIST = Path(__file__).parents[1] / "vehicles" / "published_aircraft.toml"
 ROTORS = {"x8": 8, "octo_x": 8}
@@ -28,9 +28,9 @@ class Row(NamedTuple):
     """One published number and its prediction, in the same unit."""
 
     aircraft: str
-    what: str
+    quantity: str
     published: float
-    predicted: Estimate
+    predicted: UncertainValue
     unit: str
 
     @property
@@ -39,7 +39,7 @@ class Row(NamedTuple):
         return self.predicted.value / self.published - 1.0
 
     @property
-    def held(self) -> bool:
+    def is_inside(self) -> bool:
         """Whether the stated interval contains the published number."""
         return self.predicted.low <= self.published <= self.predicted.high
 
@@ -64,7 +64,7 @@ def propulsion_rows():
             if publication["kind"] == "bench":
                 yield from bench_rows(entry["name"], publication, motor_model, parts["props"], weight)
             if publication["kind"] == "hover_throttle":
-                value = at_work(
+                value = derive_estimate(
                     lambda drive, w=weight, v=publication["voltage"]: hover_duty(w, v, drive), motor_model, blades
                 )
                 yield Row(entry["name"], "hover throttle", publication["value"], value, "")
@@ -72,11 +72,19 @@ def propulsion_rows():
                 cells, rotor_thrust = battery(parts["battery"]), publication["mass"] * STANDARD_GRAVITY / rotors
 
                 def minutes(drive, cells=cells, rotor_thrust=rotor_thrust, rotors=rotors):
-                    current = working(hover_duty(rotor_thrust, cells.nominal, drive), cells.nominal, drive).drawn
+                    current = operating_point(
+                        hover_duty(rotor_thrust, cells.nominal, drive), cells.nominal, drive
+                    ).supply_current
                     return cells.capacity.value / (60.0 * rotors * current)
 
                 quantity = f"hover time at {publication['mass']:g} kg"
-                yield Row(entry["name"], quantity, publication["minutes"], at_work(minutes, motor_model, blades), "min")
+                yield Row(
+                    entry["name"],
+                    quantity,
+                    publication["minutes"],
+                    derive_estimate(minutes, motor_model, blades),
+                    "min",
+                )
 
 
 def bench_rows(name, publication, motor_model, size, weight):
@@ -84,15 +92,19 @@ def bench_rows(name, publication, motor_model, size, weight):
     full = publication.get("full_throttle_at", 1.0)
     volts = publication.get("voltage_by_row") or [publication["voltage"]] * len(publication["thrust"])
     duty, voltage = min(1.0, publication["throttle"][-1] / full), volts[-1]
-    value = at_work(
-        lambda drive: working(duty, voltage, drive).thrust, motor_model, at_full_throttle(motor_model, size, voltage)
+    value = derive_estimate(
+        lambda drive: operating_point(duty, voltage, drive).thrust,
+        motor_model,
+        full_throttle_propeller(motor_model, size, voltage),
     )
     yield Row(name, "max thrust of a rotor", max(publication["thrust"]), value, "N")
     if len(publication["thrust"]) > 1:
         throttle, voltage_at_weight = (
             float(np.interp(weight, publication["thrust"], column)) for column in (publication["throttle"], volts)
         )
-        value = at_work(lambda drive: hover_duty(weight, voltage_at_weight, drive), motor_model, propeller(size))
+        value = derive_estimate(
+            lambda drive: hover_duty(weight, voltage_at_weight, drive), motor_model, propeller(size)
+        )
         yield Row(name, "hover throttle", throttle / full, value, "")
 
 
@@ -106,13 +118,17 @@ def inertia_rows():
                     parts = {key: value for key, value in parts.items() if key not in ("diagonal", "layout")}
                     parts["rotors"] = entry["rotors"]
                 vehicle = assemble(parts_list(name="published", **parts))
-                spread = dict(vehicle.structure.spreads)["body.inertia"]
+                spread = dict(vehicle.structure.relative_uncertainties)["body.inertia"]
                 tensor = vehicle.inertia_B
                 for axis, published, value in zip(
                     "xyz", publication["values"], (tensor.xx, tensor.yy, tensor.zz), strict=True
                 ):
                     yield Row(
-                        entry["name"], f"I{axis}{axis}", published, Estimate(float(value), spread, "parts"), "kg m²"
+                        entry["name"],
+                        f"I{axis}{axis}",
+                        published,
+                        UncertainValue(float(value), spread, "parts"),
+                        "kg m²",
                     )
 
 
@@ -128,14 +144,18 @@ def table(rows):
         mark = "" if row.held else "outside"
         error = f"{100.0 * row.error:+.0f} %"
         numbers = f"{row.published:.3g}{unit} | {row.predicted.value:.3g}{unit} | {ends}"
-        lines.append(f"| {row.aircraft} | {row.what} | {numbers} | {error} | {mark} |")
+        lines.append(f"| {row.aircraft} | {row.quantity} | {numbers} | {error} | {mark} |")
     return "\n".join(lines)
 
 
 def median_and_worst(rows, quantity):
     """Return median and maximum of |error| over the rows of one quantity, and the count inside their intervals."""
-    errors = [abs(row.error) for row in rows if row.what.startswith(quantity)]
-    return float(np.median(errors)), max(errors), math.fsum(row.held for row in rows if row.what.startswith(quantity))
+    errors = [abs(row.error) for row in rows if row.quantity.startswith(quantity)]
+    return (
+        float(np.median(errors)),
+        max(errors),
+        math.fsum(row.held for row in rows if row.quantity.startswith(quantity)),
+    )
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def mission(vehicle: Vehicle, direction: Vec3 = FORWARD) -> np.ndarray:
     end = END + 2.0 * STEP * max(direction.z, 0.0)  # from higher up it takes longer
     for start, stop, trajectory in ((0.0, LAND_AT, ascent), (LAND_AT, end, descent)):
         time = np.arange(start, stop - 0.5 * PERIOD, PERIOD) - start
-        rows.append(np.array(flatten(trajectory.at(time))))
+        rows.append(np.array(flatten(trajectory.evaluate(time))))
     references = np.concatenate(rows, axis=1)
     time = PERIOD * np.arange(references.shape[1])
     is_stepped = (time >= STEP_AT) & (time < LAND_AT)
@@ -82,17 +82,17 @@ def mission(vehicle: Vehicle, direction: Vec3 = FORWARD) -> np.ndarray:
     return references.T
 
 
-class Verdict(NamedTuple):
+class MissionResult(NamedTuple):
     """For each vehicle: hover error [m], overshoot [1], settling time to 2 % of the step [s], lateral deviation [m], landed."""
 
     hover: np.ndarray
     overshoot: np.ndarray
-    settled: np.ndarray
-    aside: np.ndarray
+    settling_time: np.ndarray
+    deviation: np.ndarray
     landed: np.ndarray
 
 
-def verdict(vehicles: list[Vehicle], flight: Flight, direction: Vec3 = FORWARD) -> Verdict:
+def evaluate_mission(vehicles: list[Vehicle], flight: Flight, direction: Vec3 = FORWARD) -> MissionResult:
     step_direction = np.array(direction)
     time = PERIOD * np.arange(1, len(flight.p_W) + 1)
     is_hover, is_step = (time > STEP_AT - 0.5) & (time <= STEP_AT), (time > STEP_AT) & (time <= LAND_AT)
@@ -107,22 +107,22 @@ def verdict(vehicles: list[Vehicle], flight: Flight, direction: Vec3 = FORWARD) 
     landed = (
         (np.abs(flight.p_W[-1, 2] - standing) < 0.01)
         & (flight.speed[-1] < 0.1)
-        & (flight.turning[-1] < 0.3)
+        & (flight.angular_speed[-1] < 0.3)
         & (flight.up.min(axis=0) > 0.3)
         & (flight.up[-1] > 0.99)
     )
-    return Verdict(hover, progress.max(axis=0) / STEP - 1.0, settling_tick * PERIOD, deviation, landed)
+    return MissionResult(hover, progress.max(axis=0) / STEP - 1.0, settling_tick * PERIOD, deviation, landed)
 
 
-def fly_all(vehicles: list[Vehicle], name: str, direction: Vec3 = FORWARD) -> Verdict:
+def fly_all(vehicles: list[Vehicle], name: str, direction: Vec3 = FORWARD) -> MissionResult:
     """Fly the mission with each vehicle; vehicles with as many rotors form a batch."""
-    result = [np.zeros(len(vehicles)) for _ in Verdict._fields]
+    result = [np.zeros(len(vehicles)) for _ in MissionResult._fields]
     for count in sorted({len(vehicle.rotors) for vehicle in vehicles}):
         indices = [i for i, vehicle in enumerate(vehicles) if len(vehicle.rotors) == count]
         indices += indices[-1:] * (-len(indices) % LANES)  # fill the last SIMD vector: no scalar code is generated
         batch = [vehicles[i] for i in indices]
         references = np.stack([mission(vehicle, direction) for vehicle in batch], axis=2)
-        batch_verdict = verdict(batch, fly_homogeneous_batch(batch, name, references), direction)
+        batch_verdict = evaluate_mission(batch, fly_homogeneous_batch(batch, name, references), direction)
         for values, batch_values in zip(result, batch_verdict, strict=True):
             values[indices] = batch_values
-    return Verdict(*result)
+    return MissionResult(*result)

@@ -14,20 +14,20 @@ import llvmlite.binding as llvm
 
 import samara
 
-HERE = Path(__file__).parents[1] / "recordings" / "flights"
-WHOLE = HERE / "whole.json"
-SHORT = 0.2  # [s]
+FLIGHTS_FOLDER = Path(__file__).parents[1] / "recordings" / "flights"
+HASHES_FILE = FLIGHTS_FOLDER / "whole.json"
+SHORT_DURATION = 0.2  # [s]
 CONTROLLERS = ("figure8 lqr", "figure8 pid", "figure8 mellinger", "figure8 indi", "figure8 ilqr")
 FLIGHTS = (*samara.scenario_names(), *CONTROLLERS)
 
 
-def flown(flight: str, **settings: Any) -> samara.Run:
+def fly_reference(flight: str, **settings: Any) -> samara.Run:
     name, _, controller = flight.partition(" ")
     return samara.fly(name, settings=settings, controller=controller or None)
 
 
 def streams(run: samara.Run) -> dict[str, Any]:
-    return {f"{track.name}/{name}": table for track in run.tracks for name, table in track.tables.items()}
+    return {f"{track.name}/{name}": table for track in run.drone_records for name, table in track.tables.items()}
 
 
 def digest(table: Any) -> str:
@@ -43,20 +43,24 @@ def arithmetic() -> str:
     return hashlib.sha256(f"{values} {has_fma}".encode()).hexdigest()
 
 
-def recording(flight: str) -> Path:
-    return HERE / f"{flight.replace(' ', '_')}.mcap"
+def recording_path(flight: str) -> Path:
+    return FLIGHTS_FOLDER / f"{flight.replace(' ', '_')}.mcap"
 
 
-def kept() -> dict[str, Any]:
-    return dict(json.loads(WHOLE.read_text(encoding="utf-8")))
+def stored_hashes() -> dict[str, Any]:
+    return dict(json.loads(HASHES_FILE.read_text(encoding="utf-8")))
 
 
 def write() -> None:
     """Write the recordings and hashes of the current code."""
     for flight in FLIGHTS:
-        flown(flight, duration=SHORT).save(recording(flight), overwrite=True)
-    hashes = {flight: {name: digest(table) for name, table in streams(flown(flight)).items()} for flight in FLIGHTS}
-    WHOLE.write_text(json.dumps({"arithmetic": arithmetic(), "flights": hashes}, indent=1) + "\n", encoding="utf-8")
+        fly_reference(flight, duration=SHORT_DURATION).save(recording_path(flight), overwrite=True)
+    hashes = {
+        flight: {name: digest(table) for name, table in streams(fly_reference(flight)).items()} for flight in FLIGHTS
+    }
+    HASHES_FILE.write_text(
+        json.dumps({"arithmetic": arithmetic(), "flights": hashes}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

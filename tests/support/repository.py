@@ -14,7 +14,7 @@ RECORDINGS = TESTS / "recordings"
 REQUIRE_ALL = os.environ.get("SAMARA_REQUIRE_ALL", "0") not in ("", "0")
 
 
-def do_without(reason: str) -> None:
+def skip_or_fail(reason: str) -> None:
     """Skip the test because a tool or file is missing; with SAMARA_REQUIRE_ALL set, as in continuous integration, fail it."""
     if REQUIRE_ALL:
         pytest.fail(f"{reason}, and SAMARA_REQUIRE_ALL is set", pytrace=False)

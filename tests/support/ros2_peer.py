@@ -7,12 +7,12 @@ from typing import Any
 
 from samara.link.ros2 import dds
 from support.children import child
-from support.repository import TESTS, do_without
+from support.repository import TESTS, skip_or_fail
 
 
 def require_cyclonedds() -> None:
     if find_spec("cyclonedds") is None:
-        do_without("Cyclone DDS is not installed")
+        skip_or_fail("Cyclone DDS is not installed")
 
 
 def peer(program: str, domain: int, **options: Any) -> AbstractContextManager[Any]:

@@ -1,6 +1,6 @@
 """Arguments for any physics function, drawn from the declarations in its annotations.
 
-`case_of(function, vehicle)` draws nested tuples of floats: random points, and special ones (rest, both ends of every range,
+`build_case(function, vehicle)` draws nested tuples of floats: random points, and special ones (rest, both ends of every range,
 identity, half turns, gimbal lock, unit axes), at which roots and quotients are prone to fail.
 """
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 import numpy as np
 
 from samara.core.algebra import Mat3, Quat, Vec3, matrix_from_quat, quat_from_euler
-from samara.core.quantity import Choice, Increasing, Quantity, SymmetricPositive, Unit
+from samara.core.quantity import Increasing, OneOf, Quantity, SymmetricPositive, Unit
 from samara.core.tree import flatten, unflatten
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.vehicles.loader import vehicle, vehicle_names
@@ -41,31 +41,31 @@ class Case(NamedTuple):
 class Draw(NamedTuple):
     """How to pick a value: at random, or one of the special points."""
 
-    kind: str
+    method: str
     rng: np.random.Generator
     attitude: int = 0
 
     def number(self, low: float, high: float) -> float:
-        if self.kind == "random":
+        if self.method == "random":
             return float(self.rng.uniform(low, high))
-        if self.kind == "rest":
+        if self.method == "rest":
             return 0.0 if low <= 0.0 <= high else 0.5 * (low + high)
-        return low if self.kind == "low" else high
+        return low if self.method == "low" else high
 
     def attitude_value(self) -> Quat:
-        if self.kind == "random":
+        if self.method == "random":
             q = self.rng.normal(size=4)
             return Quat(*(float(x) for x in q / np.linalg.norm(q)))
         return SPECIAL_ATTITUDES[self.attitude]
 
     def axis(self) -> Vec3:
-        if self.kind == "random":
+        if self.method == "random":
             v = self.rng.normal(size=3)
             return Vec3(*(float(x) for x in v / np.linalg.norm(v)))
         return SPECIAL_AXES[self.attitude % len(SPECIAL_AXES)]
 
     def definite(self, low: float, high: float) -> Mat3:
-        if self.kind != "random":
+        if self.method != "random":
             return Mat3(low, 0.0, 0.0, 0.0, high, 0.0, 0.0, 0.0, high)
         R = np.array(matrix_from_quat(self.attitude_value())).reshape(3, 3)
         return Mat3(*(float(x) for x in (R @ np.diag(self.rng.uniform(low, high, 3)) @ R.T).reshape(-1)))
@@ -84,7 +84,7 @@ def sample(hint: Any, draw: Draw, path: str) -> Any:
     """Draw a value of an annotated type; an undeclared type is an error, so the test of its function fails."""
     if get_origin(hint) is Annotated:
         base, declared = get_args(hint)[:2]
-        return _declared(base, declared, draw)
+        return _draw_declared(base, declared, draw)
     if get_origin(hint) is tuple and get_args(hint)[1:] == (Ellipsis,):
         return tuple(sample(get_args(hint)[0], draw, path) for _ in range(4))
     if isinstance(hint, type) and hasattr(hint, "_fields"):
@@ -100,8 +100,8 @@ def _record(record_type: Any, draw: Draw, path: str) -> Any:
     )
 
 
-def _declared(base: Any, declared: Any, draw: Draw) -> Any:
-    if isinstance(declared, Choice):
+def _draw_declared(base: Any, declared: Any, draw: Draw) -> Any:
+    if isinstance(declared, OneOf):
         return float(draw.rng.choice(declared.values))
     if isinstance(declared, SymmetricPositive):
         return draw.definite(declared.low, declared.high)
@@ -129,7 +129,7 @@ def structures(function: Any) -> list[str | None]:
     return list(names_by_structure.values())
 
 
-def case_of(function: Any, vehicle_name: str | None) -> Case:
+def build_case(function: Any, vehicle_name: str | None) -> Case:
     """Return the function at all its points, on a vehicle if it takes one."""
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return", None)
@@ -186,7 +186,7 @@ def _vehicle_argument(hint: Any, base_vehicle: Vehicle, draw: Draw, path: str) -
     if hint is Environment:
         powers = tuple(draw.number(0.0, 1.0) for _ in base_vehicle.rotors)
         winds = tuple(Vec3(*(draw.number(-10.0, 10.0) for _ in range(3))) for _ in base_vehicle.rotors)
-        return sample(Environment, draw, path)._replace(hub_wind_W=winds, motor_power=powers)
+        return sample(Environment, draw, path)._replace(hub_wind_W=winds, motor_effectiveness=powers)
     return sample(hint, draw, path)
 
 

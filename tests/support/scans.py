@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.compiler.scan import Quiet, Templates, compile_scan_python
+from samara.compiler.scan import IdlePath, Templates, compile_scan_python
 from samara.control.geometric import geometric
 from samara.core.algebra import Vec3
 from samara.core.integrate import rk4
@@ -82,13 +82,13 @@ def against_wall(mass: Mass, stiffness: tuple, force: tuple) -> tuple[Mass, tupl
     return advanced, (advanced.x, push)
 
 
-def past_wall(mass: Mass, stiffness: tuple, force: tuple) -> tuple[Mass, tuple, Any]:
+def without_wall(mass: Mass, stiffness: tuple, force: tuple) -> tuple[Mass, tuple, Any]:
     """The same without the wall; the third result is whether that was correct for the position before the step."""
     advanced = Mass(mass.x + 0.1 * mass.v, mass.v + 0.1 * force[0])
     return advanced, (advanced.x, 0.0), mass.x > 0.0
 
 
-WALL = Quiet(lambda mass, stiffness, force: mass.x > -0.2, past_wall)
+WALL = IdlePath(lambda mass, stiffness, force: mass.x > -0.2, without_wall)
 
 
 def check_wall(compile_scan: Any, n: int) -> None:
@@ -111,7 +111,7 @@ class Flight(NamedTuple):
     body: Any
     templates: Templates
     carry: np.ndarray
-    held: list[np.ndarray]
+    constants: list[np.ndarray]
     inputs: np.ndarray
 
 
@@ -155,7 +155,7 @@ def plain_crazyflie() -> samara.Vehicle:
     return samara.vehicle("crazyflie_documented").without_effect("contact", "damping")
 
 
-def worst(a: Any, b: Any) -> float:
+def max_relative_difference(a: Any, b: Any) -> float:
     """The largest difference, relative to numbers above one."""
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     return float((np.abs(a - b) / np.maximum(1.0, np.abs(b))).max())
@@ -168,10 +168,10 @@ def check_flight(compile_scan: Any, flight: Flight, every: int, dtype: str, boun
     expected = compile_scan_python(body, templates, dtype="float64")(carry.copy(), constants, inputs, steps, every)
     result = compile_scan(body, templates, dtype=dtype)(carry, constants, inputs, steps, every)
     assert all(x.dtype == dtype for x in result)
-    assert max(worst(a, b) for a, b in zip(result, expected, strict=True)) <= bound
+    assert max(max_relative_difference(a, b) for a, b in zip(result, expected, strict=True)) <= bound
 
 
-def python_with(environment: dict[str, str], source: str) -> None:
+def run_python(environment: dict[str, str], source: str) -> None:
     """Run the source in another Python with that environment; fail unless it succeeds."""
     base = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.run(

@@ -9,12 +9,12 @@ from samara.core.algebra import Quat, Vec3
 from samara.core.tree import flatten
 from samara.estimate.ideal import TRUTH
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import environment_of
+from samara.physics.multirotor import complete_environment
 from samara.physics.types import CALM
 from samara.scenario.snapshot import Faults
-from samara.scenario.timeline import MICROSECONDS, STAGES, Timeline
+from samara.scenario.timeline import CLOCK_ORDER, MICROSECONDS, Timeline
 from samara.scenario.world import World
-from samara.sim.executors.llvm import Cursor, Program, walk
+from samara.sim.executors.llvm import Cursor, GroupProgram, run_programs
 from samara.sim.executors.python import PythonProgram
 from samara.sim.group import Group
 from samara.sim.schedule import Schedule
@@ -25,8 +25,8 @@ from samara.sim.stages.ground import find_ground, standing_surfaces
 from samara.sim.stages.physics import build_physics
 from samara.wind.sources import NoWind
 
-EXECUTORS = {"llvm": Program, "python": PythonProgram}
-LONGEST_US = 10**12
+EXECUTORS = {"llvm": GroupProgram, "python": PythonProgram}
+MAX_DURATION_US = 10**12
 # The slots that a flight always has, without the stages that fill them.
 BASIC_SLOTS = StageFactory(
     "slots",
@@ -50,16 +50,16 @@ class StageRun:
         wind=None,
         sensors=(),
         estimator=TRUTH,
-        wind_at_hubs=False,
+        wind_per_rotor=False,
         environment=CALM,
         executor="llvm",
         slots=None,
     ):
         """`drones` are their indices in the flight, which seed their random numbers; `slots` adds to those of the entries."""
-        periods = {"physics": period_us, **dict.fromkeys(STAGES, period_us)}
+        periods = {"physics": period_us, **dict.fromkeys(CLOCK_ORDER, period_us)}
         self.period_us, self.tick = period_us, -1
         flight = FlightSetup(
-            *(environment, 0.0, wind or NoWind(), World(), periods), backend="llvm", wind_at_hubs=wind_at_hubs
+            *(environment, 0.0, wind or NoWind(), World(), periods), backend="llvm", wind_per_rotor=wind_per_rotor
         )
         setup = DroneSetup(vehicle, None, (True,) * len(vehicle.rotors), estimator, tuple(sensors), None, (), flight)
         extra = () if slots is None else (StageFactory("more slots", "", lambda setup: StageSet(slots=slots)),)
@@ -68,7 +68,9 @@ class StageRun:
         self.group = group = Group([setup], tuple(range(n)), (seed,) * n, numbers, tuple(map(str, drones)), 1)
         group.link(entries, [setup])
         group.slots["state"][:] = np.array(flatten(state), dtype=float)[:, None]
-        group.slots["environment"][:] = np.array(flatten(environment_of(vehicle, environment)), dtype=float)[:, None]
+        group.slots["environment"][:] = np.array(flatten(complete_environment(vehicle, environment)), dtype=float)[
+            :, None
+        ]
         group.start()
         if command is not None:
             group.slots["command"][:] = np.array(command)[:, None]
@@ -76,11 +78,11 @@ class StageRun:
             stages=entries,
             groups=[group],
             periods=periods,
-            schedule=Schedule(Timeline(LONGEST_US, tuple(periods.items()))),
+            schedule=Schedule(Timeline(MAX_DURATION_US, tuple(periods.items()))),
             log=None,
             precision=STRICT,
             time_us=0,
-            apart=True,
+            separate_flights=True,
             setting=SimpleNamespace(drones=[SimpleNamespace(faults=Faults()) for _ in drones]),
             tick=lambda clock: self.tick,
         )
@@ -91,9 +93,9 @@ class StageRun:
         self.tick += 1
         fleet, entries = self.fleet, self.fleet.stages
         fleet.time_us = self.tick * self.period_us
-        span = fleet.schedule.span(fleet.time_us, fleet.time_us, again=True)
+        span = fleet.schedule.span(fleet.time_us, fleet.time_us, include_start=True)
         self._program.set_clocks()
-        walk([self._program], span, Cursor(0, 0), Cursor(0, len(entries)))
+        run_programs([self._program], span, Cursor(0, 0), Cursor(0, len(entries)))
         for entry in entries:
             if isinstance(entry, PythonStage) and entry.is_due(fleet, span, needed=entry in self._program.python)[0]:
                 entry.update(fleet)
@@ -118,7 +120,7 @@ def simulate_stage(entry, seconds, *paths, period_us=4000, **setup):
 def put_ground_below(plant, world, ground):
     """Write the plane below each drone of a plant into its environment, as the ground stage does."""
     surface, tops = standing_surfaces(world, ground)
-    first = plant.row("ground.point_W.x")
+    first = plant.environment_row("ground.point_W.x")
     rows = plant.environment[first : first + 6]
     (plane,) = find_ground(
         *(Vec3(*plant.state[:3]), Quat(*plant.state[6:10]), Ground(Vec3(*rows[:3]), Vec3(*rows[3:]))),

@@ -15,10 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.vehicles.parts.motor import RPM_PER_RAD_S, Motor, motor
-from samara.vehicles.parts.operating_point import Drive, at_full_throttle, drive, hover_duty, working
-from samara.vehicles.parts.propeller import TOGETHER, Propeller, propeller
-from samara.vehicles.parts.uncertain import COVERED_95, Estimate, derived
+from samara.vehicles.parts.motor import RPM_PER_RAD_S, MotorPart, motor
+from samara.vehicles.parts.operating_point import (
+    Drive,
+    drive_coefficients,
+    full_throttle_propeller,
+    hover_duty,
+    operating_point,
+)
+from samara.vehicles.parts.propeller import THRUST_TORQUE_CORRELATION, Propeller, propeller
+from samara.vehicles.parts.uncertain import SIGMAS_95, UncertainValue, propagate_uncertainty
 
 DATA = Path(__file__).parents[1] / "vehicles" / "full_throttle_data.csv"
 SMALL = DATA.with_name("small_stand_data.csv")
@@ -29,7 +35,7 @@ class Stand(NamedTuple):
 
     source: str
     name: str
-    motor: Motor
+    motor: MotorPart
     propeller: str
     voltage: float
     current: float
@@ -39,10 +45,10 @@ class Stand(NamedTuple):
     for_fits: bool
 
 
-class Predicted(NamedTuple):
+class StandErrors(NamedTuple):
     """ln(predicted/measured) of speed, thrust and current at full throttle, and of the throttle for the thrust at one half.
 
-    `thrust_off` and `throttle_off` are these ln over their stated standard deviations. NaN if not measured.
+    `thrust_score` and `throttle_score` are these ln over their stated standard deviations. NaN if not measured.
     """
 
     stand: Stand
@@ -50,8 +56,8 @@ class Predicted(NamedTuple):
     thrust: float
     current: float
     throttle: float
-    thrust_off: float
-    throttle_off: float
+    thrust_score: float
+    throttle_score: float
 
 
 @cache
@@ -81,9 +87,9 @@ def _height(height: float) -> str:
     return f"{height:04.1f}" if height % 1.0 else f"{height:02.0f}"
 
 
-def at_work(function, motor_model: Motor, blades: Propeller) -> Estimate:
+def derive_estimate(function, motor_model: MotorPart, blades: Propeller) -> UncertainValue:
     """Estimate a function of the drive from the estimates of motor and propeller."""
-    return derived(
+    return propagate_uncertainty(
         "parts",
         lambda kf, km, k, r, i0, inductance: function(Drive(kf, km, k, r, inductance, i0)),
         blades.k_thrust,
@@ -92,24 +98,24 @@ def at_work(function, motor_model: Motor, blades: Propeller) -> Estimate:
         motor_model.resistance,
         motor_model.no_load_current,
         motor_model.inductance,
-        together=TOGETHER,
+        correlation=THRUST_TORQUE_CORRELATION,
     )
 
 
 @cache
-def predicted(data: Path = DATA) -> tuple[Predicted, ...]:
+def stand_errors(data: Path = DATA) -> tuple[StandErrors, ...]:
     """Predict every row from the sizes of motor and propeller and the voltage alone."""
-    return tuple(_predicted(stand) for stand in stands(data))
+    return tuple(_compute_errors(stand) for stand in stands(data))
 
 
-def _predicted(stand: Stand) -> Predicted:
-    volts, blades = stand.voltage, at_full_throttle(stand.motor, stand.propeller, stand.voltage)
-    operating_point = working(1.0, volts, drive(stand.motor, blades))
-    thrust = at_work(lambda drive_model: working(1.0, volts, drive_model).thrust, stand.motor, blades)
+def _compute_errors(stand: Stand) -> StandErrors:
+    volts, blades = stand.voltage, full_throttle_propeller(stand.motor, stand.propeller, stand.voltage)
+    full_throttle = operating_point(1.0, volts, drive_coefficients(stand.motor, blades))
+    thrust = derive_estimate(lambda drive_model: operating_point(1.0, volts, drive_model).thrust, stand.motor, blades)
     throttle, throttle_score = math.nan, math.nan
     if stand.half is not None:
         half_voltage, half_thrust = stand.half
-        value = at_work(
+        value = derive_estimate(
             lambda drive_model: hover_duty(half_thrust, half_voltage, drive_model),
             stand.motor,
             propeller(stand.propeller),
@@ -118,10 +124,10 @@ def _predicted(stand: Stand) -> Predicted:
         throttle_score = throttle / value.spread
     error = math.log(thrust.value / stand.thrust)
     speed, current = (
-        math.log(operating_point.speed * RPM_PER_RAD_S / stand.rpm),
-        math.log(operating_point.drawn / stand.current),
+        math.log(full_throttle.speed * RPM_PER_RAD_S / stand.rpm),
+        math.log(full_throttle.supply_current / stand.current),
     )
-    return Predicted(stand, speed, error, current, throttle, error / thrust.spread, throttle_score)
+    return StandErrors(stand, speed, error, current, throttle, error / thrust.spread, throttle_score)
 
 
 def table() -> str:
@@ -131,14 +137,14 @@ def table() -> str:
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, data, half in (("for fits", DATA, True), ("to check", DATA, False), ("small ones", SMALL, False)):
-        rows = [row for row in predicted(data) if row.stand.for_fits == half]
+        rows = [row for row in stand_errors(data) if row.stand.for_fits == half]
         cells = [name, str(len({row.stand.name for row in rows})), str(len(rows))]
         for k in (1, 2, 3, 4):
             errors = np.expm1([row[k] for row in rows if math.isfinite(row[k])])
             size = np.quantile(np.abs(errors), (0.5, 0.9))
             cells.append(f"{100 * np.median(errors):+.0f} %, {100 * size[0]:.0f} %, {100 * size[1]:.0f} %")
         for k in (5, 6):
-            is_inside = [abs(row[k]) < COVERED_95 for row in rows if math.isfinite(row[k])]
+            is_inside = [abs(row[k]) < SIGMAS_95 for row in rows if math.isfinite(row[k])]
             cells.append(f"{100 * np.mean(is_inside):.0f} %")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -38,18 +38,18 @@ class Visitor:
         self.messages, self.bytes, self.batches = 0, 0, 0
         self.latest: dict[tuple[str, str], Any] = {}
         self.created: dict[str, dict[str, Any]] = {}
-        self.say(CAMERA)
+        self.send(CAMERA)
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
-    def say(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         self.socket.send(msgspec.msgpack.encode(message))
 
     def press(self, label: str, value: Any = True) -> None:
         """Use the element of the page that has this label."""
         for element in self.created.values():
             if element["props"].get("label") == label:
-                return self.say({"type": "GuiUpdateMessage", "uuid": element["uuid"], "updates": {"value": value}})
+                return self.send({"type": "GuiUpdateMessage", "uuid": element["uuid"], "updates": {"value": value}})
         raise AssertionError(
             f"there is no {label!r}; there are {[o['props'].get('label') for o in self.created.values()]}"
         )
@@ -57,7 +57,7 @@ class Visitor:
     def key(self, key: str) -> None:
         """Press a key."""
         (command,) = (element["uuid"] for element in self.created.values() if element["props"].get("hotkey") == key)
-        self.say({"type": "CommandTriggerMessage", "uuid": command})
+        self.send({"type": "CommandTriggerMessage", "uuid": command})
 
     def text(self) -> str:
         """Return all HTML on the page, as last set."""
@@ -73,15 +73,15 @@ class Visitor:
                 )
                 self.batches, self.bytes = self.batches + 1, self.bytes + len(raw)
                 for message in batch["messages"]:
-                    self._take(message)
+                    self._handle_message(message)
         except ConnectionClosed:
             pass
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _handle_message(self, message: dict[str, Any]) -> None:
         self.messages += 1
         if message["type"] == "LocalStorageGetItemRequestMessage":
             answer = {"value": None, "error": None, "request_uuid": message["request_uuid"]}
-            self.say({"type": "LocalStorageGetItemResponseMessage", **answer})
+            self.send({"type": "LocalStorageGetItemResponseMessage", **answer})
         elif "updates" in message:
             name = message.get("uuid", message.get("name"))
             self.latest |= {(name, key): value for key, value in message["updates"].items()}
@@ -93,7 +93,7 @@ class Visitor:
         self._thread.join(timeout=5.0)
 
 
-def wait_for(condition: Any, seconds: float, description: str) -> None:
+def wait_until_true(condition: Any, seconds: float, description: str) -> None:
     """Wait until a condition is true; fail with its description after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():

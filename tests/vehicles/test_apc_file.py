@@ -43,18 +43,18 @@ def test_a_file_takes_the_place_of_the_theory(tmp_path):
     """The block nearest in rpm, up to where the thrust ends, with a narrower error bar"""
     path = tmp_path / "PER3_10x45.dat"
     path.write_text(FILE)
-    own = propeller("10x4.5", rpm=2500.0, apc_file=path)
-    assert own.ct.values == (0.1, 0.09, 0.005)
-    assert own.ct.advance == (0.0, 0.15, 0.6)
-    assert own.k_thrust.spread < propeller("10x4.5").k_thrust.spread
-    assert "2000 rpm" in own.k_thrust.how
+    estimate = propeller("10x4.5", rpm=2500.0, apc_file=path)
+    assert estimate.ct.values == (0.1, 0.09, 0.005)
+    assert estimate.ct.advance == (0.0, 0.15, 0.6)
+    assert estimate.k_thrust.spread < propeller("10x4.5").k_thrust.spread
+    assert "2000 rpm" in estimate.k_thrust.source
 
 
 @pytest.mark.parametrize(
     "text", ["", "hello", "PROP RPM = 2000\n", FILE.replace("J  ", "Q  "), FILE.replace("0.1500", "0.0000")]
 )
 def test_another_file_is_refused_in_one_sentence(tmp_path, text):
-    """The file's name and what was expected"""
+    """The message has the file's name and the expectation."""
     path = tmp_path / "notes.dat"
     path.write_text(text)
     with pytest.raises(ValueError, match=r"notes\.dat: .*expected") as caught:

@@ -1,4 +1,4 @@
-"""Vehicles from parts lists: what they weigh, what their files say, what is given instead, and what is refused."""
+"""Vehicles from parts lists: their masses, their files, values that replace estimates, and lists that are rejected."""
 
 import re
 import tomllib
@@ -11,55 +11,57 @@ from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.parts.assemble import assemble
 from samara.vehicles.parts.layouts import LAYOUTS
 from samara.vehicles.parts.parts_list import PartsError, parts_list
-from samara.vehicles.plausibility import NEEDED, controllable, warnings
+from samara.vehicles.plausibility import REQUIRED_AXES, controllable_axes, warnings
 from samara.vehicles.writer import vehicle_toml
 
 RACER = {"mass": 0.65, "diagonal": 0.22, "motors": "2207 1950KV", "props": "5.1x4.3x3", "battery": "6S1300"}
 HEAVY = {"mass": 4.0, "diagonal": 0.9, "motors": "3510 600KV", "props": "11x4.5", "battery": "6S10000"}
 
 
-def racer(**more):
-    return assemble(parts_list(name="racer", **{**RACER, **more}))
+def racer(**overrides):
+    return assemble(parts_list(name="racer", **{**RACER, **overrides}))
 
 
 def quantities(table, path=""):
-    """Every { value, unit, … } of a file by its path"""
-    for key, own in table.items():
-        if isinstance(own, dict) and "value" in own:
-            yield f"{path}{key}", own
-        elif isinstance(own, dict):
-            yield from quantities(own, f"{path}{key}.")
-        elif isinstance(own, list) and own and isinstance(own[0], dict):
-            for i, each in enumerate(own):
-                yield from quantities(each, f"{path}{key}[{i}].")
+    """Iterate over every { value, unit, … } of a file with its path."""
+    for key, entry in table.items():
+        if isinstance(entry, dict) and "value" in entry:
+            yield f"{path}{key}", entry
+        elif isinstance(entry, dict):
+            yield from quantities(entry, f"{path}{key}.")
+        elif isinstance(entry, list) and entry and isinstance(entry[0], dict):
+            for i, item in enumerate(entry):
+                yield from quantities(item, f"{path}{key}[{i}].")
 
 
 def test_the_file_reads_back_to_the_same_vehicle_and_flies_as_samara_check_likes_it():
     vehicle = racer()
-    again = parse_vehicle(vehicle_toml(vehicle), "racer.toml", feet=True)
-    assert again == vehicle
-    assert again.structure.sources and again.structure.spreads
+    reread = parse_vehicle(vehicle_toml(vehicle), "racer.toml", derive_feet=True)
+    assert reread == vehicle
+    assert reread.structure.sources and reread.structure.relative_uncertainties
     assert warnings(vehicle) == []
 
 
 def test_every_number_of_the_file_has_a_unit_a_source_and_where_it_is_no_certainty_a_spread():
-    certain = re.compile(r"^(given|.*: given|standard gravity|upright|none besides .*|.*step of 1 ms|knots of the curve .*)$")
-    for path, own in quantities(tomllib.loads(vehicle_toml(racer()))):
-        assert own["unit"], path
-        assert own["source"] not in ("", "set in Python, or a default"), path
-        if not certain.match(own["source"]) and not path.endswith("position"):
-            assert 0.0 < own["spread"] < 2.0, path
+    certain = re.compile(
+        r"^(given|.*: given|standard gravity|upright|none besides .*|.*step of 1 ms|knots of the curve .*)$"
+    )
+    for path, entry in quantities(tomllib.loads(vehicle_toml(racer()))):
+        assert entry["unit"], path
+        assert entry["source"] not in ("", "set in Python, or a default"), path
+        if not certain.match(entry["source"]) and not path.endswith("position"):
+            assert 0.0 < entry["spread"] < 2.0, path
 
 
 def test_what_is_known_is_given_instead():
-    own = racer(
+    assembled = racer(
         inertia=[1e-3, 1.1e-3, 2e-3], k_thrust=1.9e-6, k_torque=2.6e-8, battery_resistance=0.03, current_max=45.0
     )
-    assert (own.inertia_B.xx, own.inertia_B.yy, own.inertia_B.zz) == (1e-3, 1.1e-3, 2e-3)
-    assert {rotor.k_thrust for rotor in own.rotors} == {1.9e-6}
-    assert own.rotors[0].motor.current_max == 45.0
-    assert own["battery"][0].resistance + own["battery"][0].polarisation_resistance == pytest.approx(0.03)
-    sources, spreads = dict(own.structure.sources), dict(own.structure.spreads)
+    assert (assembled.inertia_B.xx, assembled.inertia_B.yy, assembled.inertia_B.zz) == (1e-3, 1.1e-3, 2e-3)
+    assert {rotor.k_thrust for rotor in assembled.rotors} == {1.9e-6}
+    assert assembled.rotors[0].motor.current_max == 45.0
+    assert assembled["battery"][0].resistance + assembled["battery"][0].polarisation_resistance == pytest.approx(0.03)
+    sources, spreads = dict(assembled.structure.sources), dict(assembled.structure.relative_uncertainties)
     for path in ("body.inertia", "rotor.k_thrust", "rotor.k_torque", "motor.current_max"):
         assert sources[path].startswith("given") and path not in spreads
 
@@ -78,29 +80,33 @@ def test_a_battery_in_front_brings_the_centre_of_mass_forward():
 def test_inertia_grows_with_the_size_and_lies_where_real_aircraft_lie():
     small, large = racer(), racer(diagonal=0.26)
     assert large.inertia_B.zz > small.inertia_B.zz
-    for own in (small, large):
-        assert own.inertia_B.xx + own.inertia_B.yy > own.inertia_B.zz > max(own.inertia_B.xx, own.inertia_B.yy)
+    for assembled in (small, large):
+        assert (
+            assembled.inertia_B.xx + assembled.inertia_B.yy
+            > assembled.inertia_B.zz
+            > max(assembled.inertia_B.xx, assembled.inertia_B.yy)
+        )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_makes_an_aircraft_that_hovers(layout):
-    own = assemble(parts_list(name=layout, layout=layout, **{**HEAVY, "mass": 6.0 if layout == "x8" else 4.5}))
-    assert set(NEEDED) <= set(controllable(own)[1])
-    state, command = samara.hover(own)
+    assembled = assemble(parts_list(name=layout, layout=layout, **{**HEAVY, "mass": 6.0 if layout == "x8" else 4.5}))
+    assert set(REQUIRED_AXES) <= set(controllable_axes(assembled)[1])
+    state, command = samara.hover(assembled)
     assert 0.1 < max(command) < 0.9
-    assert own.has("coaxial") == (layout in ("x8", "y6")) and own.has("tilt") == (layout == "tricopter")
-    if own.has("coaxial"):  # the lower rotors turn faster for their share
+    assert assembled.has("coaxial") == (layout in ("x8", "y6")) and assembled.has("tilt") == (layout == "tricopter")
+    if assembled.has("coaxial"):  # the lower rotors turn faster for the same thrust
         assert max(state.rotor_speed) > 1.01 * min(state.rotor_speed)
 
 
 def test_by_coordinates_it_is_the_same_aircraft():
     entries = {key: value for key, value in RACER.items() if key != "diagonal"}
-    named = racer()
-    height, places = named.rotors[0].r_B.z, [rotor.r_B for rotor in named.rotors]
-    rows = [[p.x, p.y, 0.0, "ccw" if r.spin > 0 else "cw"] for p, r in zip(places, named.rotors, strict=True)]
-    own = assemble(parts_list(name="racer", **entries, rotors=rows))
-    assert own.inertia_B.xx == pytest.approx(named.inertia_B.xx, rel=1e-4)
-    assert own.rotors[0].r_B.z == pytest.approx(height, abs=1e-6)
+    by_layout = racer()
+    height, positions = by_layout.rotors[0].r_B.z, [rotor.r_B for rotor in by_layout.rotors]
+    rows = [[p.x, p.y, 0.0, "ccw" if r.spin > 0 else "cw"] for p, r in zip(positions, by_layout.rotors, strict=True)]
+    assembled = assemble(parts_list(name="racer", **entries, rotors=rows))
+    assert assembled.inertia_B.xx == pytest.approx(by_layout.inertia_B.xx, rel=1e-4)
+    assert assembled.rotors[0].r_B.z == pytest.approx(height, abs=1e-6)
 
 
 def test_a_brushed_motor_does_not_brake():
@@ -120,7 +126,7 @@ def test_a_payload_hangs_below_and_counts():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"diagonal": 0.12}, "props = '5.1x4.3x3' are 130 mm across and diagonal = 0.12 m puts them 85 mm apart"),
         (
@@ -146,21 +152,23 @@ def test_a_payload_hangs_below_and_counts():
         ({"payload": 0.6}, "expected at least 0.039 kg left for the frame"),
     ],
 )
-def test_what_cannot_fly_is_refused_with_the_reason(changes, said):
-    with pytest.raises(ValueError, match=said) as found:
+def test_what_cannot_fly_is_refused_with_the_reason(changes, message):
+    with pytest.raises(ValueError, match=message) as error:
         racer(**changes)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_mass_that_no_frame_explains_asks_for_the_payload():
-    with pytest.raises(PartsError, match="expected at most 75 % of the mass left for the frame; set the mass that is carried"):
+    with pytest.raises(
+        PartsError, match="expected at most 75 % of the mass left for the frame; set the mass that is carried"
+    ):
         assemble(parts_list(**{**HEAVY, "mass": 20.0, "motors": "4014 400KV", "props": "15x5", "diagonal": 1.2}))
 
 
 def test_feet_are_below_everything_and_may_be_given():
-    own = racer()
-    lowest = min(point.z for point in own["contact"].points_B)
-    assert lowest < min(rotor.r_B.z for rotor in own.rotors)
+    assembled = racer()
+    lowest = min(point.z for point in assembled["contact"].points_B)
+    assert lowest < min(rotor.r_B.z for rotor in assembled.rotors)
     tall = racer(leg_height=0.1)
     assert min(p.z for p in tall["contact"].points_B) == pytest.approx(tall.rotors[0].r_B.z - 0.1, abs=2e-6)
 
@@ -169,6 +177,6 @@ def test_feet_are_below_everything_and_may_be_given():
 def test_the_racer_flies_the_figure_of_eight(controller, tmp_path):
     samara.save_vehicle(racer(), tmp_path / "racer.toml")
     run = samara.fly("figure8", controller=controller, settings={"drones.vehicle": str(tmp_path / "racer.toml")})
-    (track,) = run.tracks
+    (track,) = run.drone_records
     assert track.error.max() < 0.1
     assert np.linalg.norm(track.position[-1] - np.array([0.0, 0.0, 3.0])) < 0.01

@@ -1,4 +1,4 @@
-"""Betaflight's diff: where its motors are, in arms, which way they turn, and what no vehicle has a number for."""
+"""Betaflight's diff: motor positions in arm lengths, spins, and settings without a vehicle parameter."""
 
 import math
 
@@ -7,8 +7,8 @@ import pytest
 from samara import vehicle
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.betaflight import MIXERS, betaflight_diff
-from samara.vehicles.exchange.imported_vehicle import built, sized
-from samara.vehicles.parts.uncertain import Estimate
+from samara.vehicles.exchange.imported_vehicle import build_imported, scale_positions
+from samara.vehicles.parts.uncertain import UncertainValue
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
 OWN = """# diff all
@@ -36,14 +36,14 @@ save
 
 
 @pytest.mark.parametrize(
-    ("mixer", "frame"), [("QUADX", "quad_x"), ("HEX6X", "hexa_x"), ("OCTOFLATX", "octo_x")], ids=lambda own: own
+    ("mixer", "frame"), [("QUADX", "quad_x"), ("HEX6X", "hexa_x"), ("OCTOFLATX", "octo_x")], ids=lambda name: name
 )
 def test_mixers_are_numbered_as_the_table_of_numberings_has_them(mixer, frame):
-    said = betaflight_diff(f"mixer {mixer}\n", "own.txt")
-    for rotor, place in zip(said.rotors, NUMBERINGS[frame]["betaflight"].places, strict=True):
+    diff = betaflight_diff(f"mixer {mixer}\n", "own.txt")
+    for rotor, numbered in zip(diff.rotors, NUMBERINGS[frame]["betaflight"].rotors, strict=True):
         x, y, _ = rotor.position.values
-        assert math.degrees(math.atan2(y, x)) == pytest.approx(place.azimuth_deg, abs=0.01)
-        assert rotor.spin == place.spin and math.hypot(x, y) == pytest.approx(1.0, abs=1e-6)
+        assert math.degrees(math.atan2(y, x)) == pytest.approx(numbered.azimuth_deg, abs=0.01)
+        assert rotor.spin == numbered.spin and math.hypot(x, y) == pytest.approx(1.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("mixer", MIXERS)
@@ -56,22 +56,26 @@ def test_every_mixer_is_balanced_and_turns_both_ways(mixer):
 
 
 def test_a_diff_says_layout_direction_battery_and_name():
-    said = betaflight_diff(OWN, "heron.txt")
-    places = NUMBERINGS["quad_x"]["betaflight_props_out"].places
-    assert [rotor.spin for rotor in said.rotors] == [place.spin for place in places]
-    assert said.name == "heron_5" and said.arm_lengths and "arm" in said.lacking
-    assert said.battery["capacity"].value == pytest.approx(4680.0)
-    assert said.battery["table_voltage"].values[-1] == pytest.approx(25.2)
-    assert "motor 1 on B00, motor 2 on B05" in said.notes[0]
-    assert any(own.startswith("motor_poles = 12") for own in said.notes)
+    diff = betaflight_diff(OWN, "heron.txt")
+    numbered = NUMBERINGS["quad_x"]["betaflight_props_out"].rotors
+    assert [rotor.spin for rotor in diff.rotors] == [rotor_entry.spin for rotor_entry in numbered]
+    assert diff.name == "heron_5" and diff.uses_arm_lengths and "arm" in diff.missing_fields
+    assert diff.battery["capacity"].value == pytest.approx(4680.0)
+    assert diff.battery["table_voltage"].values[-1] == pytest.approx(25.2)
+    assert "motor 1 on B00, motor 2 on B05" in diff.notes[0]
+    assert any(note.startswith("motor_poles = 12") for note in diff.notes)
 
 
 def test_with_an_arm_and_an_estimate_it_is_a_vehicle():
-    made = built(sized(betaflight_diff(OWN, "heron.txt"), Estimate(0.11, 0.0, "given")), vehicle("iris"))
-    assert tuple(made.rotors[0].r_B) == pytest.approx((-0.11 * math.sqrt(0.5), -0.11 * math.sqrt(0.5), 0.0), abs=1e-15)
-    assert made["battery"][0].table_voltage[-1] == pytest.approx(25.2)
+    imported = build_imported(
+        scale_positions(betaflight_diff(OWN, "heron.txt"), UncertainValue(0.11, 0.0, "given")), vehicle("iris")
+    )
+    assert tuple(imported.rotors[0].r_B) == pytest.approx(
+        (-0.11 * math.sqrt(0.5), -0.11 * math.sqrt(0.5), 0.0), abs=1e-15
+    )
+    assert imported["battery"][0].table_voltage[-1] == pytest.approx(25.2)
     with pytest.raises(VehicleError, match="does not contain arm"):
-        built(betaflight_diff(OWN, "heron.txt"), vehicle("iris"))
+        build_imported(betaflight_diff(OWN, "heron.txt"), vehicle("iris"))
 
 
 def test_a_custom_mixer_is_read_row_by_row():
@@ -79,10 +83,10 @@ def test_a_custom_mixer_is_read_row_by_row():
         f"mmix {i} 1.000 {roll} {pitch} {yaw}\n"
         for i, (roll, pitch, yaw) in enumerate([(-1, 0.8, -1), (-0.9, -0.8, 1), (1, 0.8, 1), (0.9, -0.8, -1)])
     )
-    said = betaflight_diff(rows, "deadcat.txt")
-    reach = math.hypot(1.0, 0.8)
-    assert said.rotors[0].position.values == pytest.approx((-0.8 / reach, -1.0 / reach, 0.0), abs=1e-15)
-    assert said.rotors[3].position.values == pytest.approx((0.8 / reach, 0.9 / reach, 0.0), abs=1e-15)
+    diff = betaflight_diff(rows, "deadcat.txt")
+    arm = math.hypot(1.0, 0.8)
+    assert diff.rotors[0].position.values == pytest.approx((-0.8 / arm, -1.0 / arm, 0.0), abs=1e-15)
+    assert diff.rotors[3].position.values == pytest.approx((0.8 / arm, 0.9 / arm, 0.0), abs=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A file is known by what it holds, whatever it is called; and the command reads and writes every format."""
+"""A file's format is detected by its content, whatever its name; and the command reads and writes every format."""
 
 import pytest
 from support.command import call
@@ -25,11 +25,11 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_known_by_its_content(name, tmp_path):
-    text, wanted = FILES[name]
+    text, expected_format = FILES[name]
     (tmp_path / name).write_text(text)
     (tmp_path / "anything.dat").write_text(text)
-    assert read_aircraft(tmp_path / name).format == wanted
-    assert read_aircraft(tmp_path / "anything.dat").format == wanted
+    assert read_aircraft(tmp_path / name).format == expected_format
+    assert read_aircraft(tmp_path / "anything.dat").format == expected_format
 
 
 @pytest.mark.parametrize("ending", [".json", ".params", ".txt", ".py", ".toml"])
@@ -46,7 +46,7 @@ def test_the_command_writes_for_every_autopilot_and_reads_it_back(monkeypatch, c
     assert (status, err) == (0, "")
     assert {path.name for path in tmp_path.iterdir()} == {"iris.params", "iris.json", "iris.parm", "iris.txt"}
     assert "  left out: mass and inertia" in out.splitlines()
-    status, out, _ = call(monkeypatch, capsys, "vehicle", "import", "iris.params", "--like", "iris", "-o", "again.toml")
+    status, out, _ = call(monkeypatch, capsys, "vehicle", "import", "iris.params", "--defaults-from", "iris", "-o", "again.toml")
     assert status == 0 and "  not in the file: body.mass" in out.splitlines()
     assert samara.vehicle("again.toml").rotors[1].r_B == samara.vehicle("iris").rotors[1].r_B
     status, _, _ = call(monkeypatch, capsys, "vehicle", "import", "iris.json", "-o", "frame.toml")

@@ -1,13 +1,13 @@
-"""Files that mean harm, or that nobody finished: one sentence each, nothing opened, nothing fetched, nothing written."""
+"""Malicious and truncated files: one sentence each, and nothing is opened, fetched or written."""
 
 import os
 
 import pytest
-from vehicles.test_sdf import HERON, laid
+from vehicles.test_sdf import HERON, write_model
 
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.formats import FORMATS, read_aircraft
-from samara.vehicles.exchange.link_tree import Pose
+from samara.vehicles.exchange.link_tree import LinkPose
 
 BOMB = '<?xml version="1.0"?><!DOCTYPE sdf [<!ENTITY a "aaaaaaaaaa">' + "".join(
     f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 10}">' for i in range(9)
@@ -42,10 +42,10 @@ HOSTILE = {
 def test_a_hostile_sdf_is_one_sentence(tmp_path, text, sentence):
     path = tmp_path / "own.sdf"
     path.write_text(text)
-    with pytest.raises(VehicleError, match=sentence) as said:
+    with pytest.raises(VehicleError, match=sentence) as error:
         read_aircraft(path)
-    assert str(said.value).startswith("own.sdf: ") and "\n" not in str(said.value)
-    assert len(str(said.value)) < 400
+    assert str(error.value).startswith("own.sdf: ") and "\n" not in str(error.value)
+    assert len(str(error.value)) < 400
 
 
 def test_ten_gigabytes_are_not_read(tmp_path):
@@ -70,7 +70,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 def test_a_link_out_of_the_folder_is_no_model_beside(tmp_path):
     away = tmp_path / "away"
-    path = laid(tmp_path / "here", HERON.read_text())
+    path = write_model(tmp_path / "here", HERON.read_text())
     away.mkdir()
     (away / "model.sdf").write_text((tmp_path / "here" / "heron_base" / "model.sdf").read_text())
     os.symlink(away, tmp_path / "here" / "stork")
@@ -80,27 +80,27 @@ def test_a_link_out_of_the_folder_is_no_model_beside(tmp_path):
 
 
 def test_meshes_are_never_opened(tmp_path):
-    """Neither one that is huge nor one that is a pipe: reading it would not end"""
-    path = laid(tmp_path, HERON.read_text())
+    """Neither a huge one nor one that is a pipe, whose reading would never end."""
+    path = write_model(tmp_path, HERON.read_text())
     meshes = tmp_path / "heron_base" / "meshes"
     meshes.mkdir()
     os.mkfifo(meshes / "not_there.dae")
-    assert read_aircraft(path).lacking == ()
+    assert read_aircraft(path).missing_fields == ()
 
 
 def test_what_is_no_vehicle_is_told_what_is_read(tmp_path):
     path = tmp_path / "letter.tex"
     path.write_text("Dear all")
-    with pytest.raises(VehicleError, match="begins with 'Dear all': expected one of") as said:
+    with pytest.raises(VehicleError, match="begins with 'Dear all': expected one of") as error:
         read_aircraft(path)
-    assert all(own.name in str(said.value) for own in FORMATS)
+    assert all(file_format.name in str(error.value) for file_format in FORMATS)
 
 
 @pytest.mark.parametrize(
     "head", ["<!---->" * 9000, "<?a?>" * 9000, " " * 60000 + "<", "<!DOCTYPE x [" * 5000, "<!--" * 9000]
 )
 def test_what_a_file_is_is_told_in_one_pass(tmp_path, head):
-    """Comments without end do not keep the reader"""
+    """Endless comments do not block the reader."""
     path = tmp_path / "own.tex"
     path.write_text(head)
     with pytest.raises(VehicleError, match="begins with"):
@@ -109,10 +109,10 @@ def test_what_a_file_is_is_told_in_one_pass(tmp_path, head):
 
 @pytest.mark.parametrize("ending", ["sdf", "urdf"])
 def test_a_chain_of_frames_is_walked_once(tmp_path, monkeypatch, ending):
-    """n links, each relative to the one before: n compositions of poses, where n² / 2 made 1.4 MB take hours."""
+    """n links, each relative to the previous one: n compositions of poses, where n² / 2 made 1.4 MB take hours."""
     n, calls = 300, []
-    compose = Pose.of
-    monkeypatch.setattr(Pose, "of", lambda self, other: calls.append(1) or compose(self, other))
+    compose = LinkPose.compose
+    monkeypatch.setattr(LinkPose, "compose", lambda self, other: calls.append(1) or compose(self, other))
     if ending == "sdf":
         links = "".join(f'<link name="l{i}"><pose relative_to="l{i + 1}"/></link>' for i in range(n))
         text = f'<sdf><model name="a">{links}<link name="l{n}"/>{MOTOR}</model></sdf>'

@@ -1,4 +1,4 @@
-"""Parameter files with letters lost, moved and put in: a vehicle, or one kind of error, and never anything else."""
+"""Parameter files with characters lost, moved and inserted: a vehicle or a VehicleError, and never anything else."""
 
 import random
 import re
@@ -16,10 +16,10 @@ from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.ardupilot import ardupilot_frame
 from samara.vehicles.exchange.betaflight import betaflight_diff
 from samara.vehicles.exchange.drone_models_file import drone_models_file
-from samara.vehicles.exchange.imported_vehicle import built, sized
+from samara.vehicles.exchange.imported_vehicle import build_imported, scale_positions
 from samara.vehicles.exchange.px4 import px4_parameter_file
 from samara.vehicles.exchange.rotorpy_file import rotorpy_file
-from samara.vehicles.parts.uncertain import given
+from samara.vehicles.parts.uncertain import exact_value
 
 READERS = {
     "ardupilot": (HEAVY, ardupilot_frame),
@@ -36,15 +36,15 @@ PUT_IN = (
 )
 
 
-def mangled(text, draw):
+def mangle(text, draw):
     for _ in range(draw.randint(1, 4)):
-        at = draw.randrange(len(text))
+        position = draw.randrange(len(text))
         numbers = list(re.finditer(r"-?\d+\.?\d*(?:e-?\d+)?", text))
         if draw.random() < 0.5 and numbers:
-            found = draw.choice(numbers)
-            text = text[: found.start()] + draw.choice(PUT_IN) + text[found.end() :]
+            number = draw.choice(numbers)
+            text = text[: number.start()] + draw.choice(PUT_IN) + text[number.end() :]
         else:
-            text = text[:at] + draw.choice(("", *PUT_IN)) + text[at + draw.randint(0, 12) :]
+            text = text[:position] + draw.choice(("", *PUT_IN)) + text[position + draw.randint(0, 12) :]
         text = text or " "
     return text
 
@@ -52,9 +52,9 @@ def mangled(text, draw):
 @pytest.mark.parametrize("name", READERS)
 def test_a_mangled_file_is_a_vehicle_or_a_vehicle_error(name):
     text, reader = READERS[name]
-    draw, like = random.Random(name), vehicle("iris_documented")
+    draw, similar = random.Random(name), vehicle("iris_documented")
     for _ in range(60):
-        own = mangled(text, draw)
+        damaged = mangle(text, draw)
         with suppress(VehicleError):
-            read = sized(reader(own, "own.file"), given(0.2))
-            built(read, like if len(read.rotors) == 4 else None)
+            read = scale_positions(reader(damaged, "own.file"), exact_value(0.2))
+            build_imported(read, similar if len(read.rotors) == 4 else None)

@@ -1,4 +1,4 @@
-"""MuJoCo's format: accelerations are those that MuJoCo computes; meshes and files elsewhere are never opened."""
+"""MuJoCo's format: accelerations equal MuJoCo's; meshes and files elsewhere are never opened."""
 
 import math
 import sys
@@ -12,7 +12,7 @@ from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.lazy_import import MissingExtraError
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.formats import read_aircraft
-from samara.vehicles.exchange.imported_vehicle import built
+from samara.vehicles.exchange.imported_vehicle import build_imported
 from samara.vehicles.exchange.mjcf import read_mjcf
 
 MARTIN = Path(__file__).with_name("martin.xml")
@@ -20,16 +20,20 @@ mujoco = pytest.importorskip("mujoco")
 
 
 def martin():
-    """With what the file lacks from an iris, and nothing else that acts"""
-    vehicle = built(read_aircraft(MARTIN), samara.vehicle("iris_documented"))
-    known = ("gravity", "rotors")
-    return vehicle.without_effect(*(own.name for own in vehicle.structure.effects if own.name not in known))
+    """The file's vehicle with missing parameters of an iris, and only gravity and rotors."""
+    vehicle = build_imported(read_aircraft(MARTIN), samara.vehicle("iris_documented"))
+    retained = ("gravity", "rotors")
+    return vehicle.without_effect(*(effect.name for effect in vehicle.structure.effects if effect.name not in retained))
 
 
 def test_what_it_says_and_what_it_lacks():
     read = read_aircraft(MARTIN)
     assert (read.format, read.name) == ("MJCF", "martin")
-    assert read.lacking == ("rotors.k_thrust", "rotors.motor.rise", "rotors.motor.fall")
+    assert read.missing_fields == (
+        "rotors.k_thrust",
+        "rotors.motor.time_constant_up",
+        "rotors.motor.time_constant_down",
+    )
     assert [rotor.spin for rotor in read.rotors] == [1, 1, -1, -1]
     vehicle = martin()
     assert vehicle.mass == pytest.approx(1.0, rel=1e-12)
@@ -40,7 +44,7 @@ def test_what_it_says_and_what_it_lacks():
 
 @pytest.mark.parametrize("thrusts", [(2.0, 2.5, 3.0, 1.5), (0.0, 0.0, 0.0, 6.0), (2.4525, 2.4525, 2.4525, 2.4525)])
 def test_accelerations_are_those_that_mujoco_computes(thrusts):
-    """At rest, where MuJoCo's drag does nothing: linear of the body's own frame, angular in body axes"""
+    """At rest, without MuJoCo's drag: linear acceleration of the body's frame, angular acceleration in body axes."""
     text = MARTIN.read_text().replace('<mesh name="shell" file="not_there.stl"/>', "")
     text = text.replace('<geom type="mesh" mesh="shell" mass="0"/>', "")
     model = mujoco.MjModel.from_xml_string(text)
@@ -68,7 +72,7 @@ def test_a_filter_is_a_lag(tmp_path):
     text = MARTIN.read_text().replace("<motor name", '<general dyntype="filter" dynprm="0.03" ctrlrange="0 6" name')
     path = tmp_path / "own.xml"
     path.write_text(text)
-    assert read_mjcf(path).lacking == ("rotors.k_thrust",)
+    assert read_mjcf(path).missing_fields == ("rotors.k_thrust",)
 
 
 WRONG = {
@@ -102,10 +106,10 @@ def test_what_is_wrong_is_one_sentence(tmp_path, monkeypatch, change, sentence):
     assert change[0] in text
     path = tmp_path / "own.xml"
     path.write_text(text.replace(*change))
-    with pytest.raises(VehicleError, match=sentence) as said:
+    with pytest.raises(VehicleError, match=sentence) as error:
         read_mjcf(path)
-    assert str(said.value).startswith("own.xml: ") and len(str(said.value).splitlines()) == 1
-    assert [own.name for own in tmp_path.iterdir()] == ["own.xml"]
+    assert str(error.value).startswith("own.xml: ") and len(str(error.value).splitlines()) == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["own.xml"]
 
 
 def test_without_mujoco_one_sentence_says_what_to_install(monkeypatch):

@@ -1,4 +1,4 @@
-"""Motors by size and Kv: the fits made anew from their data, and text that is no motor."""
+"""Motors by size and Kv: the fits repeated from their data, and invalid texts."""
 
 import csv
 import math
@@ -7,14 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.repository import REPOSITORY
-from support.stands import predicted, stands, table
+from support.stands import stand_errors, stands, table
 
-from samara.vehicles.parts.motor import AT_WORK, CURRENT, INDUCTANCE, KV_SPREAD, MASS, NO_LOAD, RESISTANCE, motor
-from samara.vehicles.parts.uncertain import COVERED_95
+from samara.vehicles.parts.motor import (
+    CURRENT,
+    INDUCTANCE,
+    KV_SPREAD,
+    MASS,
+    NO_LOAD_CURRENT,
+    RESISTANCE,
+    WARM_RESISTANCE_FACTOR,
+    motor,
+)
+from samara.vehicles.parts.uncertain import SIGMAS_95
 
 
-def data():
-    """Columns of motor_data.csv as arrays, NaN where a sheet does not say; and the source"""
+def motor_columns():
+    """Columns of motor_data.csv as arrays, NaN for missing cells; and the source."""
     lines = Path(__file__).with_name("motor_data.csv").read_text(encoding="utf-8").splitlines()
     rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
     keys = ("diameter", "height", "kv", "resistance", "no_load_current", "mass", "current_max")
@@ -22,56 +31,70 @@ def data():
     return columns, np.array([row["source"] for row in rows])
 
 
-def fitted(values, *logarithms):
+def fit_power_law(values, *logarithms):
     """ln y = ln a + Σ b ln x by least squares: a, the b and the scatter"""
-    known = np.isfinite(values)
-    for each in logarithms:
-        known &= np.isfinite(each)
-    columns = np.stack([np.ones(known.sum()), *(each[known] for each in logarithms)], axis=1)
-    found, *_ = np.linalg.lstsq(columns, np.log(values[known]), rcond=None)
-    error = np.log(values[known]) - columns @ found
-    return (math.exp(found[0]), *found[1:], math.sqrt(error @ error / (known.sum() - len(found))))
+    valid = np.isfinite(values)
+    for column in logarithms:
+        valid &= np.isfinite(column)
+    columns = np.stack([np.ones(valid.sum()), *(column[valid] for column in logarithms)], axis=1)
+    coefficients, *_ = np.linalg.lstsq(columns, np.log(values[valid]), rcond=None)
+    error = np.log(values[valid]) - columns @ coefficients
+    return (math.exp(coefficients[0]), *coefficients[1:], math.sqrt(error @ error / (valid.sum() - len(coefficients))))
 
 
 def test_the_fits_are_those_of_the_data():
-    """Resistance and mass over the motors for multirotors, no-load current over all that were measured at it"""
-    own, source = data()
-    x, y, k = np.log(own["diameter"] / 22.0), np.log(own["height"] / 10.0), np.log(own["kv"] / 1000.0)
+    """Resistance and mass over the motors for multirotors, no-load current over all measured motors."""
+    columns_by_name, source = motor_columns()
+    x, y, k = (
+        np.log(columns_by_name["diameter"] / 22.0),
+        np.log(columns_by_name["height"] / 10.0),
+        np.log(columns_by_name["kv"] / 1000.0),
+    )
     new = np.where(source == "new", 1.0, np.nan)
-    assert fitted(own["resistance"] * own["kv"] ** 2 * new, x, y) == pytest.approx(RESISTANCE, rel=0.02)
-    assert fitted(1e-3 * own["mass"] * new, x, y) == pytest.approx(MASS, rel=0.02)
-    slip = (own["no_load_current"] == 0.4) & (source == "drivecalc")  # one 2217 of 3765 rpm/V
-    assert fitted(np.where(slip, np.nan, own["no_load_current"]), x, y, k) == pytest.approx(NO_LOAD, rel=0.03)
-    m = np.log(own["mass"] / 50.0)
-    known = np.isfinite(own["current_max"]) & np.isfinite(m)
-    columns = np.stack([np.ones(known.sum()), m[known], k[known], source[known] == "new"], axis=1)
-    found, *_ = np.linalg.lstsq(columns, np.log(own["current_max"][known]), rcond=None)
-    assert (math.exp(found[0] + found[3]), found[1], found[2]) == pytest.approx(CURRENT[:3], rel=0.02)
+    assert fit_power_law(columns_by_name["resistance"] * columns_by_name["kv"] ** 2 * new, x, y) == pytest.approx(
+        RESISTANCE, rel=0.02
+    )
+    assert fit_power_law(1e-3 * columns_by_name["mass"] * new, x, y) == pytest.approx(MASS, rel=0.02)
+    outlier = (columns_by_name["no_load_current"] == 0.4) & (source == "drivecalc")  # one 2217 of 3765 rpm/V
+    assert fit_power_law(np.where(outlier, np.nan, columns_by_name["no_load_current"]), x, y, k) == pytest.approx(
+        NO_LOAD_CURRENT, rel=0.03
+    )
+    m = np.log(columns_by_name["mass"] / 50.0)
+    valid = np.isfinite(columns_by_name["current_max"]) & np.isfinite(m)
+    columns = np.stack([np.ones(valid.sum()), m[valid], k[valid], source[valid] == "new"], axis=1)
+    coefficients, *_ = np.linalg.lstsq(columns, np.log(columns_by_name["current_max"][valid]), rcond=None)
+    assert (math.exp(coefficients[0] + coefficients[3]), coefficients[1], coefficients[2]) == pytest.approx(
+        CURRENT[:3], rel=0.02
+    )
 
 
 def test_resistance_at_work_and_inductance_are_those_of_the_stands_for_fits():
     """ln((V − Ω/Kv)/I) = ln(a R + b n/(Kv² d² h)) by least squares over the means of 24 motors, by Gauss and Newton"""
-    found = {}
-    for at in stands():
-        own = at.motor
-        if at.for_fits:
-            lost = (at.voltage - at.rpm / own.kv.value) / at.current
-            columns = (own.resistance.value / AT_WORK, at.rpm / (own.kv.value**2 * own.diameter**2 * own.height), lost)
-            found.setdefault((at.name, own.kv.value), []).append(columns)
-    winding, speed, lost = np.array([np.mean(rows, axis=0) for rows in found.values()]).T
-    assert len(lost) == 24
+    rows_by_motor = {}
+    for stand in stands():
+        stand_motor = stand.motor
+        if stand.for_fits:
+            loss = (stand.voltage - stand.rpm / stand_motor.kv.value) / stand.current
+            columns = (
+                stand_motor.resistance.value / WARM_RESISTANCE_FACTOR,
+                stand.rpm / (stand_motor.kv.value**2 * stand_motor.diameter**2 * stand_motor.height),
+                loss,
+            )
+            rows_by_motor.setdefault((stand.name, stand_motor.kv.value), []).append(columns)
+    winding, speed, loss = np.array([np.mean(rows, axis=0) for rows in rows_by_motor.values()]).T
+    assert len(loss) == 24
     factors = np.array([1.0, 1e5])
     for _ in range(20):
         columns = np.stack([winding, speed], axis=1)
         slopes = columns / (columns @ factors)[:, None]
-        factors = factors + np.linalg.lstsq(slopes, np.log(lost / (columns @ factors)), rcond=None)[0]
-    assert factors == pytest.approx((AT_WORK, INDUCTANCE[0]), rel=0.03)
+        factors = factors + np.linalg.lstsq(slopes, np.log(loss / (columns @ factors)), rcond=None)[0]
+    assert factors == pytest.approx((WARM_RESISTANCE_FACTOR, INDUCTANCE[0]), rel=0.03)
 
 
 def test_motors_on_stands_from_the_sizes_of_motor_and_propeller_alone():
     """Of 142 rows of 40 motors, half for fits. The rest, in medians: speed within 5 %, thrust within 11 % and not biased, the
     throttle of half within 5 %. Current is 20 % too high there: propellers of 5 inches and three blades take less."""
-    rows = [row for row in predicted() if not row.stand.for_fits]
+    rows = [row for row in stand_errors() if not row.stand.for_fits]
     speed, thrust, current, throttle = np.array([row[1:5] for row in rows]).T
     assert len({row.stand.name for row in rows}) == 20
     assert np.median(np.abs(speed)) < 0.055
@@ -83,7 +106,7 @@ def test_motors_on_stands_from_the_sizes_of_motor_and_propeller_alone():
     assert np.nanmedian(np.abs(throttle)) < 0.06
     assert abs(np.nanmedian(throttle)) < 0.03
     for off in np.array([row[5:7] for row in rows]).T:
-        assert np.mean(np.abs(off[np.isfinite(off)]) < COVERED_95) > 0.95
+        assert np.mean(np.abs(off[np.isfinite(off)]) < SIGMAS_95) > 0.95
 
 
 def test_what_the_page_says_of_stands_is_what_is_computed():
@@ -94,38 +117,40 @@ def test_what_the_page_says_of_stands_is_what_is_computed():
 
 def test_95_percent_of_the_newer_motors_lie_in_the_stated_intervals():
     """Each motor for multirotors, of which there are 43 resistances and 60 masses"""
-    own, source = data()
-    held = []
+    columns, source = motor_columns()
+    is_covered = []
     for i in np.flatnonzero(source == "new"):
-        made = motor(f"{own['diameter'][i]:02.0f}{own['height'][i]:02.0f} {own['kv'][i]}KV")
+        estimate = motor(f"{columns['diameter'][i]:02.0f}{columns['height'][i]:02.0f} {columns['kv'][i]}KV")
         for key in ("resistance", "mass"):
-            value = own[key][i] * (1e-3 if key == "mass" else AT_WORK)
+            value = columns[key][i] * (1e-3 if key == "mass" else WARM_RESISTANCE_FACTOR)
             if math.isfinite(value):
-                held.append(abs(math.log(value / getattr(made, key).value)) < COVERED_95 * getattr(made, key).spread)
-    assert 0.9 <= np.mean(held) <= 1.0
+                is_covered.append(
+                    abs(math.log(value / getattr(estimate, key).value)) < SIGMAS_95 * getattr(estimate, key).spread
+                )
+    assert 0.9 <= np.mean(is_covered) <= 1.0
 
 
 def test_what_small_motors_differ_from_the_fits_that_they_are_not_in():
     """7 to 13 mm: masses 8 % below the line within 10 %; 26 resistances 29 % above it within 26 %, inside their intervals"""
-    own, source = data()
+    columns, source = motor_columns()
     small, (a, b, c, _), (u, v, w, _) = source == "small", RESISTANCE, MASS
-    x, y = own["diameter"] / 22.0, own["height"] / 10.0
-    resistance = np.log(own["resistance"] * own["kv"] ** 2 / (a * x**b * y**c))[small]
-    mass = np.log(1e-3 * own["mass"] / (u * x**v * y**w))[small]
+    x, y = columns["diameter"] / 22.0, columns["height"] / 10.0
+    resistance = np.log(columns["resistance"] * columns["kv"] ** 2 / (a * x**b * y**c))[small]
+    mass = np.log(1e-3 * columns["mass"] / (u * x**v * y**w))[small]
     resistance = resistance[np.isfinite(resistance)]
     assert (len(resistance), len(mass)) == (26, 33)
     assert (np.mean(resistance), np.std(resistance, ddof=1)) == pytest.approx((0.254, 0.255), abs=0.005)
     assert (np.mean(mass), np.std(mass, ddof=1)) == pytest.approx((-0.083, 0.096), abs=0.005)
     spread = motor("0802 22000KV").resistance.spread
-    assert np.mean(np.abs(resistance) < COVERED_95 * spread) > 0.95
+    assert np.mean(np.abs(resistance) < SIGMAS_95 * spread) > 0.95
 
 
 def test_a_bell_is_as_far_from_the_axis_as_motors_are_wide():
     """45 % of the mass on a circle halfway between the stator's edge and the outside of the motor, within 5 %"""
     for text, width in (("1103 8000KV", 13.5e-3), ("2207 1950KV", 27.5e-3), ("2507 1800KV", 30.8e-3)):
-        made = motor(text)
-        middle = 0.5 * (0.5e-3 * made.diameter + 0.5 * width)
-        assert math.sqrt(made.inertia.value / (0.45 * made.mass.value)) == pytest.approx(middle, rel=0.05)
+        estimate = motor(text)
+        middle = 0.5 * (0.5e-3 * estimate.diameter + 0.5 * width)
+        assert math.sqrt(estimate.inertia.value / (0.45 * estimate.mass.value)) == pytest.approx(middle, rel=0.05)
 
 
 def test_torque_constant_is_kv_in_other_units():
@@ -153,11 +178,11 @@ def test_torque_constant_is_kv_in_other_units():
     ],
 )
 def test_sizes_as_makers_write_them(text, size):
-    """Diameter and height of the stator; of the can, where it is brushed"""
-    made = motor(text)
-    assert (made.diameter, made.height) == pytest.approx(size)
-    assert made.brushed == text.endswith("brushed")
-    assert all(each.value > 0.0 for each in made[3:6])
+    """Diameter and height of the stator, or of the can of a brushed motor."""
+    estimate = motor(text)
+    assert (estimate.diameter, estimate.height) == pytest.approx(size)
+    assert estimate.brushed == text.endswith("brushed")
+    assert all(value.value > 0.0 for value in estimate[3:6])
 
 
 @pytest.mark.parametrize(
@@ -178,7 +203,7 @@ def test_sizes_as_makers_write_them(text, size):
     ],
 )
 def test_what_is_no_motor_is_said_in_one_sentence(text):
-    """The field, the value and what was expected"""
+    """The message has the field, the value and the expectation."""
     with pytest.raises(ValueError, match=r"^motors = .*expected") as caught:
         motor(text)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Rotor numbers: our table against each system's own mixer, against our vehicles, and against the pictures."""
+"""Rotor numbers: Samara's table against each system's own mixer, against the shipped vehicles, and against the figures."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from samara.vehicles.rotor_numbering import CCW, CW, NUMBERINGS, rotor_order
 EVERY = [(frame, system) for frame in NUMBERINGS for system in NUMBERINGS[frame]]
 PAIRS = [(frame, *pair) for frame in NUMBERINGS for pair in itertools.permutations(NUMBERINGS[frame], 2)]
 
-# What the systems' own files hold, each in its own form and in its own order.
+# Contents of the systems' own files, each in its own form and order.
 PX4 = {  # x forward, y right, KM: + is counter-clockwise
     "quad_x": [(1, 1, +1), (-1, -1, +1), (1, -1, -1), (-1, 1, -1)],
     "hexa_x": [(0, 1, -1), (0, -1, +1), (0.866025, -0.5, -1), (-0.866025, 0.5, +1), (0.866025, 0.5, +1), (-0.866025, -0.5, -1)],
@@ -56,17 +56,17 @@ CRAZYFLIE = [(-1, -1, -1), (-1, 1, 1), (1, 1, -1), (1, -1, 1)]  # signs of τx, 
 
 
 def table(frame, system):
-    """(n, 3): forward, left, spin, as our table has it"""
+    """(n, 3): forward, left, spin, from Samara's table."""
     return np.array(
         [
             (math.cos(math.radians(place.azimuth_deg)), math.sin(math.radians(place.azimuth_deg)), place.spin)
-            for place in NUMBERINGS[frame][system].places
+            for place in NUMBERINGS[frame][system].rotors
         ]
     )
 
 
-def on_circle(rows):
-    """The same with forward and left scaled to length one."""
+def normalise_positions(rows):
+    """Scale forward and left to unit length."""
     rows = np.array(rows, dtype=float)
     return np.column_stack([rows[:, :2] / np.linalg.norm(rows[:, :2], axis=1, keepdims=True), rows[:, 2]])
 
@@ -76,13 +76,13 @@ def on_circle(rows):
 
 @pytest.mark.parametrize("frame", NUMBERINGS)
 def test_the_table_is_what_each_systems_own_files_say(frame):
-    """PX4 gives positions, ArduPilot angles, Betaflight shares of roll, pitch and yaw: all three lead to our places."""
-    px4 = on_circle([(x, -y, spin) for x, y, spin in PX4[frame]])
+    """PX4 gives positions, ArduPilot angles, Betaflight contributions to roll, pitch and yaw: all agree with the table."""
+    px4 = normalise_positions([(x, -y, spin) for x, y, spin in PX4[frame]])
     ardupilot = [
         (math.cos(math.radians(a)), -math.sin(math.radians(a)), 1 if word == "CCW" else -1)
         for a, word in ARDUPILOT[frame]
     ]
-    betaflight = on_circle([(-pitch, roll, yaw) for roll, pitch, yaw in BETAFLIGHT[frame]])
+    betaflight = normalise_positions([(-pitch, roll, yaw) for roll, pitch, yaw in BETAFLIGHT[frame]])
     assert table(frame, "px4") == pytest.approx(px4, abs=1e-6)
     assert table(frame, "ardupilot") == pytest.approx(np.array(ardupilot), abs=1e-12)
     assert table(frame, "betaflight") == pytest.approx(betaflight, abs=1e-4)
@@ -90,13 +90,13 @@ def test_the_table_is_what_each_systems_own_files_say(frame):
 
 def test_the_crazyflie_is_what_its_firmware_mixes():
     """A thrust at (x, y) rolls with y and pitches with −x; its reaction yaws against its spin."""
-    firmware = on_circle([(-pitch, roll, -yaw) for roll, pitch, yaw in CRAZYFLIE])
+    firmware = normalise_positions([(-pitch, roll, -yaw) for roll, pitch, yaw in CRAZYFLIE])
     assert table("quad_x", "crazyflie") == pytest.approx(firmware, abs=1e-12)
 
 
 @pytest.mark.parametrize(("frame", "system"), EVERY)
 def test_going_round_the_body_spins_alternate_and_angles_are_equal(frame, system):
-    rows = sorted(NUMBERINGS[frame][system].places, key=lambda place: place.azimuth_deg)
+    rows = sorted(NUMBERINGS[frame][system].rotors, key=lambda place: place.azimuth_deg)
     spins = [place.spin for place in rows]
     assert all(a == -b for a, b in itertools.pairwise([*spins, spins[0]]))
     assert np.diff([place.azimuth_deg for place in rows]) == pytest.approx(np.full(len(rows) - 1, 360.0 / len(rows)))
@@ -118,11 +118,11 @@ def test_our_vehicles_are_numbered_as_the_table_says(name, frame, system):
     rows = table(frame, system)
     rotors = samara.vehicle(name).rotors
     assert [rotor.spin for rotor in rotors] == rows[:, 2].tolist()
-    ours = np.array([rotor.r_B[:2] for rotor in rotors])
+    positions = np.array([rotor.r_B[:2] for rotor in rotors])
     if name == "iris":
-        assert np.sign(ours).tolist() == np.sign(rows[:, :2]).tolist()
+        assert np.sign(positions).tolist() == np.sign(rows[:, :2]).tolist()
     else:
-        assert ours / np.linalg.norm(ours, axis=1, keepdims=True) == pytest.approx(rows[:, :2], abs=1e-12)
+        assert positions / np.linalg.norm(positions, axis=1, keepdims=True) == pytest.approx(rows[:, :2], abs=1e-12)
 
 
 # From one to another -----------------------------------------------------------------------------------------------
@@ -130,21 +130,21 @@ def test_our_vehicles_are_numbered_as_the_table_says(name, frame, system):
 
 @pytest.mark.parametrize(("frame", "from_", "to"), PAIRS)
 def test_orders_are_permutations_that_keep_every_place(frame, from_, to):
-    """One to one, there and back, and through a third."""
-    order = rotor_order(from_, to, frame, place_only=True)
+    """One to one, there and back, and through a third system."""
+    order = rotor_order(from_, to, frame, ignore_spin=True)
     assert sorted(order) == list(range(len(order)))
-    here, there = table(frame, from_), table(frame, to)
-    assert there[list(order), :2] == pytest.approx(here[:, :2], abs=1e-15)
-    back = rotor_order(to, from_, frame, place_only=True)
+    source, target = table(frame, from_), table(frame, to)
+    assert target[list(order), :2] == pytest.approx(source[:, :2], abs=1e-15)
+    back = rotor_order(to, from_, frame, ignore_spin=True)
     assert [back[i] for i in order] == list(range(len(order)))
-    by_way_of = rotor_order("px4", to, frame, place_only=True)
-    assert tuple(by_way_of[i] for i in rotor_order(from_, "px4", frame, place_only=True)) == order
+    from_px4 = rotor_order("px4", to, frame, ignore_spin=True)
+    assert tuple(from_px4[i] for i in rotor_order(from_, "px4", frame, ignore_spin=True)) == order
 
 
 @pytest.mark.parametrize(("frame", "from_", "to"), PAIRS)
 def test_orders_keep_the_spin_or_are_refused(frame, from_, to):
-    """Either all spins agree or none does: two ways of building a frame are mirror images of each other."""
-    order = list(rotor_order(from_, to, frame, place_only=True))
+    """Either all spins agree or none does: the two variants of a frame are mirror images of each other."""
+    order = list(rotor_order(from_, to, frame, ignore_spin=True))
     agree = table(frame, from_)[:, 2] == table(frame, to)[order, 2]
     if agree.all():
         assert rotor_order(from_, to, frame) == tuple(order)
@@ -155,9 +155,9 @@ def test_orders_keep_the_spin_or_are_refused(frame, from_, to):
 
 
 def test_quads_agree_on_spin_but_for_props_out_and_octorotors_do_not():
-    """FR and BL counter-clockwise everywhere; Betaflight's octorotor turns against PX4's, ArduPilot's and ours."""
+    """FR and BL counter-clockwise everywhere; Betaflight's octorotor spins against PX4's, ArduPilot's and Samara's."""
     counter_clockwise = {
-        (frame, system): {place.name for place in NUMBERINGS[frame][system].places if place.spin == CCW}
+        (frame, system): {place.name for place in NUMBERINGS[frame][system].rotors if place.spin == CCW}
         for frame, system in EVERY
     }
     for system in NUMBERINGS["quad_x"]:
@@ -170,14 +170,14 @@ def test_quads_agree_on_spin_but_for_props_out_and_octorotors_do_not():
 
 @pytest.mark.parametrize("system", ["px4", "ardupilot", "betaflight", "crazyflie"])
 def test_a_command_in_another_order_flies_the_same(system):
-    """Wired by `rotor_order`, `crazyflie_documented` feels the wrench that the same body numbered `system` feels."""
-    ours = samara.vehicle("crazyflie_documented")
+    """Wired by `rotor_order`, `crazyflie_documented` has the same wrench as the same body numbered `system`."""
+    crazyflie = samara.vehicle("crazyflie_documented")
     order = rotor_order(system, "crazyflie_engine")
-    theirs = replace(ours, rotors=tuple(ours.rotors[i] for i in order))
+    renumbered = replace(crazyflie, rotors=tuple(crazyflie.rotors[i] for i in order))
     channels = (0.31, 0.47, 0.59, 0.73)
     duties = propulsor_duties(ActuatorCommand(channels), MotorMap(order))
     wrenches = []
-    for vehicle, command in ((theirs, channels), (ours, duties)):
+    for vehicle, command in ((renumbered, channels), (crazyflie, duties)):
         state, _ = samara.hover(vehicle)
         for _ in range(3):
             state = samara.step(state, command, vehicle, dt=5e-3)
@@ -206,8 +206,8 @@ def test_the_documentation_prints_the_table(repository, frame, system):
     under = page.partition(f"| {frame.replace('_x', ' X')} | rotors |")[2].partition("\n\n")[0]
     numbering = NUMBERINGS[frame][system]
     rotors = ", ".join(
-        f"{numbering.first + i} {place.name} {'↺' if place.spin == CCW else '↻'}"
-        for i, place in enumerate(numbering.places)
+        f"{numbering.first_number + i} {place.name} {'↺' if place.spin == CCW else '↻'}"
+        for i, place in enumerate(numbering.rotors)
     )
     assert f"| {numbering.title} | {rotors} |" in under
 
@@ -222,9 +222,9 @@ def test_a_panel_shows_each_number_in_its_place(frame, system):
     axes = Figure().add_subplot()
     pictures.numbering_panel(axes, frame, numbering.title, numbering)
     shown = {int(text.get_text()): text.get_position() for text in axes.texts if text.get_text().isdigit()}
-    assert sorted(shown) == list(range(numbering.first, numbering.first + len(numbering.places)))
-    for i, place in enumerate(numbering.places):
-        x, y = shown[numbering.first + i]
+    assert sorted(shown) == list(range(numbering.first_number, numbering.first_number + len(numbering.rotors)))
+    for i, place in enumerate(numbering.rotors):
+        x, y = shown[numbering.first_number + i]
         assert math.degrees(math.atan2(-x, y)) == pytest.approx(place.azimuth_deg, abs=1e-9)
 
 
@@ -242,12 +242,12 @@ def test_the_arrow_of_a_rotor_goes_round_the_way_it_spins(spin):
 def test_the_picture_in_the_documentation_is_of_todays_table(repository, name, frames):
     """The file carries its numbers in words; `PYTHONPATH=docs python -m figures.conventions docs/images` draws it anew."""
     with Image.open(repository / "docs" / "images" / name) as picture:
-        assert picture.text["Description"] == pictures.described(frames)
+        assert picture.text["Description"] == pictures.describe_numberings(frames)
 
 
 def test_the_words_on_the_picture_of_the_angles():
     """+roll the same in both; +pitch and +yaw turn over with the axes."""
-    assert [[pictures.what_it_does(row, column) for column in range(3)] for row in range(2)] == [
+    assert [[pictures.describe_rotation(row, column) for column in range(3)] for row in range(2)] == [
         ["right side down", "nose down", "counter-clockwise"],
         ["right side down", "nose up", "clockwise"],
     ]

@@ -1,36 +1,43 @@
-"""Parts lists: the keys they take, and one sentence about what cannot be."""
+"""Parts lists: their keys, and one sentence about each mistake."""
 
 import math
 
 import pytest
 
 from samara.core.algebra import Vec3
-from samara.vehicles.parts.parts_list import KNOWN, PartsError, hubs, missing, parts_list, read_parts_list
+from samara.vehicles.parts.parts_list import (
+    OPTIONAL_KEYS,
+    PartsError,
+    frame_hubs,
+    missing_keys,
+    parts_list,
+    read_parts_list,
+)
 
 RACER = {"mass": 0.65, "diagonal": 0.22, "motors": "2207 1950KV", "props": "5.1x4.3x3", "battery": "6S1300"}
 
 
 def test_a_short_file_is_read_and_what_is_given_besides_goes_before_it(tmp_path):
-    text = "\n".join(f"{key} = {own!r}" for key, own in RACER.items())
+    text = "\n".join(f"{key} = {value!r}" for key, value in RACER.items())
     (tmp_path / "racer.toml").write_text(f"{text}\nname = 'racer'\ninertia = [1e-3, 1e-3, 2e-3]\n")
-    own = read_parts_list(tmp_path / "racer.toml", mass=0.7)
-    assert (own.name, own.mass, own.diagonal, own.layout) == ("racer", 0.7, 0.22, "quad_x")
-    assert own.given("inertia") == Vec3(1e-3, 1e-3, 2e-3)
-    assert own.given("k_thrust") is None
-    assert len(hubs(own, 0.0)) == 4
+    parts = read_parts_list(tmp_path / "racer.toml", mass=0.7)
+    assert (parts.name, parts.mass, parts.diagonal, parts.layout) == ("racer", 0.7, 0.22, "quad_x")
+    assert parts.optional_value("inertia") == Vec3(1e-3, 1e-3, 2e-3)
+    assert parts.optional_value("k_thrust") is None
+    assert len(frame_hubs(parts, 0.0)) == 4
 
 
 def test_an_arm_is_half_a_diagonal():
-    entries = {key: own for key, own in RACER.items() if key != "diagonal"}
+    entries = {key: value for key, value in RACER.items() if key != "diagonal"}
     assert parts_list(**entries, arm=0.11).diagonal == 0.22
     with pytest.raises(PartsError, match=r"arm = 0\.11: expected either arm or diagonal"):
         parts_list(**RACER, arm=0.11)
 
 
 def test_rotors_by_coordinates_say_the_size_themselves():
-    entries = {key: own for key, own in RACER.items() if key != "diagonal"}
+    entries = {key: value for key, value in RACER.items() if key != "diagonal"}
     rows = [[0.1, -0.1, 0.0, "ccw"], [-0.1, 0.1, 0.0, "ccw"], [0.1, 0.1, 0.0, "cw"], [-0.1, -0.1, 0.0, "cw"]]
-    assert [hub.spin for hub in hubs(parts_list(**entries, rotors=rows), 0.0)] == [1, 1, -1, -1]
+    assert [hub.spin for hub in frame_hubs(parts_list(**entries, rotors=rows), 0.0)] == [1, 1, -1, -1]
     with pytest.raises(PartsError, match=r"diagonal = 0\.22: expected none beside rotors"):
         parts_list(**RACER, rotors=rows)
     with pytest.raises(PartsError, match=r"rotors\[2\] = .*: expected \[x, y, z, 'ccw' or 'cw'\]"):
@@ -38,14 +45,14 @@ def test_rotors_by_coordinates_say_the_size_themselves():
 
 
 def test_what_is_missing_is_listed_in_the_order_of_the_questions():
-    assert missing({}) == ("mass", "diagonal", "motors", "props", "battery")
-    assert missing({"mass": 1.0, "rotors": []}) == ("motors", "props", "battery")
-    assert missing(RACER) == ()
-    assert missing({key: own for key, own in RACER.items() if key != "diagonal"}) == ("diagonal",)
+    assert missing_keys({}) == ("mass", "diagonal", "motors", "props", "battery")
+    assert missing_keys({"mass": 1.0, "rotors": []}) == ("motors", "props", "battery")
+    assert missing_keys(RACER) == ()
+    assert missing_keys({key: value for key, value in RACER.items() if key != "diagonal"}) == ("diagonal",)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"mass": -1.0}, "mass = -1.0: expected a number from 0.01 to 25 kg"),
         ({"mass": math.nan}, "mass = nan: expected a number from 0.01 to 25 kg"),
@@ -65,10 +72,10 @@ def test_what_is_missing_is_listed_in_the_order_of_the_questions():
         ({"payload": "much"}, "payload = 'much': expected a number that is not negative"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(changes, said):
-    with pytest.raises(PartsError, match=f"^parts list: {said}") as found:
+def test_what_cannot_be_is_one_sentence(changes, message):
+    with pytest.raises(PartsError, match=f"^parts list: {message}") as error:
         parts_list(**RACER | changes)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_file_that_is_none(tmp_path):
@@ -80,5 +87,5 @@ def test_a_file_that_is_none(tmp_path):
 
 
 def test_every_number_that_may_be_given_has_a_unit_and_words():
-    for own in KNOWN.values():
-        assert own.unit and own.about and own.numbers in (1, 3)
+    for spec in OPTIONAL_KEYS.values():
+        assert spec.unit and spec.description and spec.length in (1, 3)

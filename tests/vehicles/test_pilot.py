@@ -1,4 +1,4 @@
-"""What a pilot knows, against trims, closed forms, and the spread of a known law."""
+"""Performance figures against trims, closed forms, and the spread of a known law."""
 
 import math
 
@@ -11,21 +11,23 @@ from samara.physics.air.drag import Drag
 from samara.physics.rotors.propulsion import bus_current
 from samara.physics.types import CALM
 from samara.vehicles.build import Provenance
-from samara.vehicles.parts.performance import full_throttle_current, pilot_figures
+from samara.vehicles.parts.performance import full_throttle_current, performance_figures
 from samara.vehicles.trim import thrust_to_weight
 
 
 def figures(vehicle):
-    return {own.name: own for own in pilot_figures(vehicle)}
+    return {figure.name: figure for figure in performance_figures(vehicle)}
 
 
 def quad(spreads=(), drag=None, **motor):
     from samara.physics.rotors.actuator import Lag
     from samara.physics.rotors.rotor import Rotor
 
-    own = Lag(**{"speed_min": 0.0, "speed_max": 1500.0, "rise": 0.02, "fall": 0.02} | motor)
+    lag_motor = Lag(
+        **{"speed_min": 0.0, "speed_max": 1500.0, "time_constant_up": 0.02, "time_constant_down": 0.02} | motor
+    )
     rotors = [
-        Rotor(Vec3(x, y, 0.0), Vec3(0.0, 0.0, 1.0), spin, 2e-6, 3e-8, 0.0, 0.06, own)
+        Rotor(Vec3(x, y, 0.0), Vec3(0.0, 0.0, 1.0), spin, 2e-6, 3e-8, 0.0, 0.06, lag_motor)
         for x, y, spin in ((0.1, -0.1, 1), (-0.1, 0.1, 1), (0.1, 0.1, -1), (-0.1, -0.1, -1))
     ]
     return samara.build_vehicle(
@@ -41,15 +43,15 @@ def quad(spreads=(), drag=None, **motor):
 def test_the_iris_hovers_and_lifts_as_its_trim_says():
     iris = samara.vehicle("iris")
     state, command = samara.hover(iris)
-    found = figures(iris)
-    assert found["hover throttle"].value == pytest.approx(100.0 * sum(command) / 4, rel=1e-6)
-    assert found["hover current"].value == pytest.approx(float(bus_current(state, command, iris, CALM)), rel=1e-6)
-    assert found["thrust/weight"].value == pytest.approx(
+    by_name = figures(iris)
+    assert by_name["hover throttle"].value == pytest.approx(100.0 * sum(command) / 4, rel=1e-6)
+    assert by_name["hover current"].value == pytest.approx(float(bus_current(state, command, iris, CALM)), rel=1e-6)
+    assert by_name["thrust/weight"].value == pytest.approx(
         thrust_to_weight(iris), rel=0.02
-    )  # there all rotors, here the first
-    assert found["full throttle"].value == pytest.approx(full_throttle_current(iris))
-    assert found["full throttle"].value > 4.0 * found["hover current"].value
-    assert all(own.interval == "" for own in found.values())  # its file has no spreads
+    )  # with all rotors at their limits instead of the first
+    assert by_name["full throttle"].value == pytest.approx(full_throttle_current(iris))
+    assert by_name["full throttle"].value > 4.0 * by_name["hover current"].value
+    assert all(figure.interval == "" for figure in by_name.values())  # its file has no spreads
 
 
 def test_hover_time_of_a_battery_that_does_not_sag():
@@ -58,34 +60,34 @@ def test_hover_time_of_a_battery_that_does_not_sag():
     flat = iris["battery"][0]._replace(
         table_charge=(0.0, 1.0), table_voltage=(12.0, 12.0001), resistance=1e-9, polarisation_resistance=1e-9
     )
-    found = figures(iris.replace({f"battery.{key}": getattr(flat, key) for key in flat._fields}))
-    seconds = 0.8 * flat.capacity / found["hover current"].value
-    assert found["hover time"].value == pytest.approx(seconds / 60.0, rel=1e-4)
+    by_name = figures(iris.replace({f"battery.{key}": getattr(flat, key) for key in flat._fields}))
+    seconds = 0.8 * flat.capacity / by_name["hover current"].value
+    assert by_name["hover time"].value == pytest.approx(seconds / 60.0, rel=1e-4)
 
 
 def test_climb_and_top_speed_against_quadratic_drag():
-    """T − m g = d v² straight up; level d v² = √(T² − (m g)²), the drag alike along all axes"""
+    """T − m g = d v² straight up; level d v² = √(T² − (m g)²), with equal drag along all axes"""
     d = 0.02
-    found = figures(quad(drag=Drag(isotropic=d)))
+    by_name = figures(quad(drag=Drag(isotropic=d)))
     thrust, weight = 4 * 2e-6 * 1500.0**2, 0.8 * 9.80665
-    assert found["climb"].value == pytest.approx(math.sqrt((thrust - weight) / d), rel=1e-6)
+    assert by_name["climb"].value == pytest.approx(math.sqrt((thrust - weight) / d), rel=1e-6)
     level = math.sqrt(math.sqrt(thrust**2 - weight**2) / d)
-    assert found["top speed"].value == pytest.approx(3.6 * level, rel=1e-6)
-    assert found["thrust/weight"].value == pytest.approx(thrust / weight)
+    assert by_name["top speed"].value == pytest.approx(3.6 * level, rel=1e-6)
+    assert by_name["thrust/weight"].value == pytest.approx(thrust / weight)
 
 
 def test_the_interval_is_that_of_the_only_number_in_doubt():
     """T/W ∝ k_thrust: 95 % within e^(±1.96 s); throttle ∝ 1/√k_thrust"""
     spread = 0.1
-    found = figures(quad(spreads=[("rotor.k_thrust", spread)], drag=Drag(isotropic=0.02)))
-    lift, throttle = found["thrust/weight"], found["hover throttle"]
+    by_name = figures(quad(spreads=[("rotor.k_thrust", spread)], drag=Drag(isotropic=0.02)))
+    lift, throttle = by_name["thrust/weight"], by_name["hover throttle"]
     assert np.log([lift.low / lift.value, lift.high / lift.value]) == pytest.approx([-0.196, 0.196], abs=0.04)
     ends = np.log([throttle.low / throttle.value, throttle.high / throttle.value])
     assert ends == pytest.approx([-0.098, 0.098], abs=0.02)
-    assert found["climb"].low < found["climb"].value < found["climb"].high
+    assert by_name["climb"].low < by_name["climb"].value < by_name["climb"].high
 
 
-def test_of_aircraft_that_can_hardly_lift_those_that_do_are_told_of():
+def test_figures_of_marginal_aircraft_cover_only_the_samples_that_lift():
     hardly = figures(quad(speed_max=1000.0, drag=Drag(isotropic=0.02), spreads=[("rotor.k_thrust", 0.1)]))
     assert 1.0 < hardly["thrust/weight"].value < 1.03 and hardly["thrust/weight"].low < 1.0
     assert 0.0 < hardly["climb"].low <= hardly["climb"].value < hardly["climb"].high

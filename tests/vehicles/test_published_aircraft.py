@@ -1,4 +1,4 @@
-"""Ten real aircraft from their parts alone, and the page that shows every miss."""
+"""Ten real aircraft estimated from their parts, and the page that shows every error."""
 
 import numpy as np
 import pytest
@@ -6,23 +6,23 @@ from support.published_aircraft import aircraft, bench_rows, inertia_rows, media
 from support.repository import REPOSITORY
 
 from samara.vehicles.parts.motor import motor
-from samara.vehicles.parts.operating_point import at_full_throttle, drive, working
+from samara.vehicles.parts.operating_point import drive_coefficients, full_throttle_propeller, operating_point
 
 PAGE = REPOSITORY / "docs" / "own-drone-check.md"
 
 
 @pytest.fixture(scope="module")
 def rows():
-    """Made once"""
+    """Propulsion rows, computed once."""
     return list(propulsion_rows())
 
 
 def test_the_list_is_of_ten_with_a_source_for_every_number():
-    """Each aircraft and each published number says where it is from; a number that was not found is not there"""
-    own = aircraft()
-    assert len(own) == 10
-    assert all(each["source"] for each in own)
-    assert all(told["source"] for each in own for told in each["published"])
+    """Each aircraft and each published value has a source; unknown values are absent."""
+    entries = aircraft()
+    assert len(entries) == 10
+    assert all(entry["source"] for entry in entries)
+    assert all(published["source"] for entry in entries for published in entry["published"])
 
 
 def test_what_is_printed_in_the_page_is_what_is_computed(rows):
@@ -34,19 +34,19 @@ def test_what_is_printed_in_the_page_is_what_is_computed(rows):
 
 
 def test_hover_throttle_and_thrust_of_ten_aircraft(rows):
-    """The aim is 10 % in the median and 20 % at worst, every number inside its interval. Both medians meet it (6 %), neither
-    worst case (23 and 22 %, one aircraft): bounds hold what was measured."""
-    median, worst, held = median_and_worst(rows, "hover throttle")
+    """The aim is 10 % in the median and 20 % at worst, every value inside its interval. Both medians meet it (6 %), neither
+    worst case (23 and 22 %, one aircraft): the bounds reflect the measured errors."""
+    median, worst, covered = median_and_worst(rows, "hover throttle")
     assert median < 0.07
     assert worst < 0.24
-    assert held == 5  # of six
-    median, worst, held = median_and_worst(rows, "max thrust")
+    assert covered == 5  # of six
+    median, worst, covered = median_and_worst(rows, "max thrust")
     assert median < 0.06
     assert worst < 0.22
-    assert held == 7  # of seven
-    median, worst, held = median_and_worst(rows, "hover time")
+    assert covered == 7  # of seven
+    median, worst, covered = median_and_worst(rows, "hover time")
     assert worst < 0.10
-    assert held == 3  # of three
+    assert covered == 3  # of three
 
 
 def test_inertia_of_the_aircraft_that_were_measured():
@@ -55,8 +55,10 @@ def test_inertia_of_the_aircraft_that_were_measured():
     expected = table(rows).splitlines()
     page = PAGE.read_text(encoding="utf-8").splitlines()
     assert all(line in page for line in expected)
-    swung = {own["name"] for own in aircraft() for told in own["published"] if told.get("measured")}
-    errors = [abs(own.error) for own in rows if own.aircraft in swung]
+    measured_names = {
+        entry["name"] for entry in aircraft() for published in entry["published"] if published.get("measured")
+    }
+    errors = [abs(row.error) for row in rows if row.aircraft in measured_names]
     assert len(errors) == 9
     assert sum(error < 0.25 for error in errors) == 7  # eight with propellers half as heavy again as small ones are
     assert max(errors) < 0.28
@@ -78,9 +80,11 @@ def test_stands_beside_the_ten():
     """Six stands of five motors: thrust within 6 % in the median and 33 % at worst, current within 18 and 29 %"""
     errors = []
     for text, size, volts, grams, amperes in STANDS:
-        made = motor(text)
-        at = working(1.0, volts, drive(made, at_full_throttle(made, size, volts)))
-        errors.append((at.thrust / (9.80665e-3 * grams), at.drawn / amperes))
+        estimate = motor(text)
+        point = operating_point(
+            1.0, volts, drive_coefficients(estimate, full_throttle_propeller(estimate, size, volts))
+        )
+        errors.append((point.thrust / (9.80665e-3 * grams), point.supply_current / amperes))
     thrust, current = np.abs(np.array(errors) - 1.0).T
     assert np.median(thrust) < 0.06
     assert thrust.max() < 0.34
@@ -90,7 +94,7 @@ def test_stands_beside_the_ten():
 
 def test_a_table_is_read_where_it_reaches_the_weight():
     """Half the range of throttle at half the thrust of a straight line"""
-    told = {"throttle": [0.0, 1.0], "thrust": [0.0, 10.0], "voltage": 16.0}
-    _, hover = bench_rows("straight", told, motor("2212 920KV"), "10x4.5", 5.0)
+    bench_table = {"throttle": [0.0, 1.0], "thrust": [0.0, 10.0], "voltage": 16.0}
+    _, hover = bench_rows("straight", bench_table, motor("2212 920KV"), "10x4.5", 5.0)
     assert hover.published == 0.5
-    assert hover.what == "hover throttle"
+    assert hover.quantity == "hover throttle"

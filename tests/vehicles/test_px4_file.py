@@ -1,4 +1,4 @@
-"""PX4's parameters in three spellings: the same rotors, and shares that become numbers with a mass and a thrust."""
+"""PX4's parameters in three formats: the same rotors, and ratios that become parameters with a mass and a thrust."""
 
 import math
 
@@ -9,11 +9,11 @@ from samara.core.algebra import Vec3
 from samara.physics.rotors.actuator import Lag
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.formats import read_aircraft
-from samara.vehicles.exchange.imported_vehicle import built
+from samara.vehicles.exchange.imported_vehicle import build_imported
 from samara.vehicles.exchange.px4 import px4_parameter_file
 from samara.vehicles.exchange.throttle import hover_throttle
 from samara.vehicles.trim import thrust_to_weight
-from samara.vehicles.writer import spreads_still_true
+from samara.vehicles.writer import valid_spreads
 
 NUMBERS = {
     "CA_AIRFRAME": 0,
@@ -39,14 +39,20 @@ SCRIPT = "#!/bin/sh\n. ${R}etc/init.d/rc.mc_defaults\n" + "".join(
 
 @pytest.mark.parametrize("text", [QGROUNDCONTROL, SHOWN, SCRIPT], ids=["qgroundcontrol", "show", "script"])
 def test_rotors_are_where_every_spelling_has_them(text):
-    said = px4_parameter_file(text, "own.params")
-    assert [rotor.position.values for rotor in said.rotors] == [
+    read = px4_parameter_file(text, "own.params")
+    assert [rotor.position.values for rotor in read.rotors] == [
         *((0.13, -0.22, 0.0), (-0.13, 0.2, -0.02), (0.13, 0.22, 0.0), (-0.13, -0.2, 0.0))
     ]
-    assert [rotor.spin for rotor in said.rotors] == [1, 1, -1, -1]
-    assert said.rotors[3].axis.values == pytest.approx((0.0, -0.6, 0.8), abs=1e-15)
-    assert said.rotors[0].axis.values == (0.0, 0.0, 1.0)
-    assert said.lacking == ("body.mass", "body.inertia", "rotors.k_thrust", "rotors.motor.rise", "rotors.motor.fall")
+    assert [rotor.spin for rotor in read.rotors] == [1, 1, -1, -1]
+    assert read.rotors[3].axis.values == pytest.approx((0.0, -0.6, 0.8), abs=1e-15)
+    assert read.rotors[0].axis.values == (0.0, 0.0, 1.0)
+    assert read.missing_fields == (
+        "body.mass",
+        "body.inertia",
+        "rotors.k_thrust",
+        "rotors.motor.time_constant_up",
+        "rotors.motor.time_constant_down",
+    )
 
 
 def level():
@@ -57,26 +63,28 @@ def level():
 
 def test_moments_hover_and_curve_become_numbers_with_the_estimated_mass_and_thrust():
     estimated = vehicle("iris_documented")
-    made = built(level(), estimated)
-    assert made.mass == estimated.mass and made.rotors[2].k_thrust == estimated.rotors[2].k_thrust
-    assert [rotor.k_torque / rotor.k_thrust for rotor in made.rotors] == pytest.approx([0.06] * 4, rel=1e-14)
-    full = sum(rotor.k_thrust * rotor.motor.speed_max**2 for rotor in made.rotors)
-    assert full == pytest.approx(made.mass * 9.80665 / 0.4, rel=1e-12)
-    assert made.structure.actuation.name == "normalized" and isinstance(made.rotors[0].motor, Lag)
-    assert hover_throttle(made).expo == pytest.approx(0.7, abs=0.01)  # four rotors that do not hover alike
-    assert dict(made.structure.sources)["rotors[0].motor.speed_max"] == "own.sh: MPC_THR_HOVER; with mass and k_thrust"
-    assert dict(made.structure.sources)["body.mass"].startswith("not in the file")
+    imported = build_imported(level(), estimated)
+    assert imported.mass == estimated.mass and imported.rotors[2].k_thrust == estimated.rotors[2].k_thrust
+    assert [rotor.k_torque / rotor.k_thrust for rotor in imported.rotors] == pytest.approx([0.06] * 4, rel=1e-14)
+    full = sum(rotor.k_thrust * rotor.motor.speed_max**2 for rotor in imported.rotors)
+    assert full == pytest.approx(imported.mass * 9.80665 / 0.4, rel=1e-12)
+    assert imported.structure.actuation.name == "normalized" and isinstance(imported.rotors[0].motor, Lag)
+    assert hover_throttle(imported).expo == pytest.approx(0.7, abs=0.01)  # four rotors that differ in hover
+    assert (
+        dict(imported.structure.sources)["rotors[0].motor.speed_max"] == "own.sh: MPC_THR_HOVER; with mass and k_thrust"
+    )
+    assert dict(imported.structure.sources)["body.mass"].startswith("not in the file")
 
 
 def test_dc_motors_of_an_estimate_become_lags_that_follow_as_fast():
     estimated = vehicle("iris")
-    made = built(level(), estimated)
-    motor, own = estimated.rotors[0].motor, made.rotors[0].motor
-    at_hover = own.speed_max * math.sqrt(0.4)
-    slope = motor.constant**2 / motor.resistance + motor.damping + 2.0 * estimated.rotors[0].k_torque * at_hover
-    assert own.rise == pytest.approx(estimated.rotors[0].inertia / slope, rel=1e-12)
-    assert spreads_still_true(made)["rotors[0].motor.rise"] == 0.3
-    assert thrust_to_weight(made) < 2.5  # 1/0.4, less what the battery sags
+    imported = build_imported(level(), estimated)
+    motor, lag_motor = estimated.rotors[0].motor, imported.rotors[0].motor
+    hover_speed = lag_motor.speed_max * math.sqrt(0.4)
+    slope = motor.constant**2 / motor.resistance + motor.damping + 2.0 * estimated.rotors[0].k_torque * hover_speed
+    assert lag_motor.time_constant_up == pytest.approx(estimated.rotors[0].inertia / slope, rel=1e-12)
+    assert valid_spreads(imported)["rotors[0].motor.time_constant_up"] == 0.3
+    assert thrust_to_weight(imported) < 2.5  # 1/0.4, less the sag of the battery
 
 
 def test_a_battery_is_as_many_cells_as_the_file_says():
@@ -131,6 +139,6 @@ def test_a_file_that_is_huge_binary_a_folder_or_not_there_is_one_sentence(tmp_pa
 
 
 def test_a_rotor_that_says_no_moment_is_as_px4_has_it():
-    said = px4_parameter_file(without("CA_ROTOR1_KM"), "own.sh")
-    assert said.rotors[1].torque_ratio.value == 0.05 and "rotors 1:" in said.notes[0]
-    assert Vec3(*said.rotors[1].position.values).z == -0.02
+    read = px4_parameter_file(without("CA_ROTOR1_KM"), "own.sh")
+    assert read.rotors[1].torque_ratio.value == 0.05 and "rotors 1:" in read.notes[0]
+    assert Vec3(*read.rotors[1].position.values).z == -0.02

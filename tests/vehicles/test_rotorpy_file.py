@@ -1,14 +1,14 @@
-"""RotorPy's parameter files: the same wrench as its equations, and not a line of them is run."""
+"""RotorPy's parameter files: the same wrench as its equations, and no line of them is executed."""
 
 import numpy as np
 import pytest
 
 from samara.core.algebra import Vec3
 from samara.physics.effect import add_wrenches
-from samara.physics.multirotor import at_rest, derivative, wrench_breakdown
+from samara.physics.multirotor import derivative, state_at_rest, wrench_breakdown
 from samara.physics.types import CALM
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.imported_vehicle import built
+from samara.vehicles.exchange.imported_vehicle import build_imported
 from samara.vehicles.exchange.rotorpy_file import rotorpy_file
 
 OWN = '''"""Numbers of nobody's quadrotor"""
@@ -36,46 +36,46 @@ quad_params = {
 '''
 
 
-def rotorpys(omega, speeds, v):
-    """compute_body_wrench of RotorPy's multirotor.py, written again from its equations"""
+def rotorpy_wrench(omega, speeds, v):
+    """compute_body_wrench of RotorPy's multirotor.py, reimplemented from its equations."""
     half = np.sqrt(2.0) / 2.0
     r = 0.17 * np.array([[half, half, 0.1], [half, -half, 0.1], [-half, -half, 0.1], [-half, half, 0.1]])
     force, moment = -0.011 * np.linalg.norm(v) * v, np.zeros(3)
-    for place, speed, turn in zip(r, speeds, (1, -1, 1, -1), strict=True):
-        local = v + np.cross(omega, place)
-        own = np.array([0.0, 0.0, 6.1e-6 * speed**2]) - speed * np.array([1.3e-4, 1.3e-4, 2.4e-4]) * local
-        force = force + own
-        moment = moment + np.cross(place, own) + np.array([0.0, 0.0, turn * 1.1e-7 * speed**2])
+    for hub, speed, direction in zip(r, speeds, (1, -1, 1, -1), strict=True):
+        local = v + np.cross(omega, hub)
+        rotor_force = np.array([0.0, 0.0, 6.1e-6 * speed**2]) - speed * np.array([1.3e-4, 1.3e-4, 2.4e-4]) * local
+        force = force + rotor_force
+        moment = moment + np.cross(hub, rotor_force) + np.array([0.0, 0.0, direction * 1.1e-7 * speed**2])
     return force, moment
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_force_moment_and_lag_are_rotorpys(seed):
-    made = built(rotorpy_file(OWN, "own_params.py"))
-    made = made.without_effect("contact")
+    imported = build_imported(rotorpy_file(OWN, "own_params.py"))
+    imported = imported.without_effect("contact")
     rng = np.random.default_rng(seed)
     v, omega, speeds = rng.normal(0, 5, 3), rng.normal(0, 2, 3), rng.uniform(200, 1400, 4)
-    state = at_rest(made)._replace(
+    state = state_at_rest(imported)._replace(
         p_W=Vec3(0.0, 0.0, 50.0),
         v_W=Vec3(*v.tolist()),
         omega_B=Vec3(*omega.tolist()),
         rotor_speed=tuple(speeds.tolist()),
     )
     command = (700.0, 2000.0, 900.0, 0.0)
-    parts = wrench_breakdown(state, command, made, CALM)
+    parts = wrench_breakdown(state, command, imported, CALM)
     assert [*parts] == ["gravity", "rotors", "drag", "rotor_drag"]
-    found = add_wrenches(add_wrenches(parts["rotors"], parts["drag"]), parts["rotor_drag"])
-    force, moment = rotorpys(omega, speeds, v)
-    assert np.allclose(found.f_B, force, rtol=1e-12, atol=1e-12)
-    assert np.allclose(found.tau_B, moment, rtol=1e-12, atol=1e-13)
-    rates = derivative(state, command, made, CALM).rotor_speed
+    total = add_wrenches(add_wrenches(parts["rotors"], parts["drag"]), parts["rotor_drag"])
+    force, moment = rotorpy_wrench(omega, speeds, v)
+    assert np.allclose(total.f_B, force, rtol=1e-12, atol=1e-12)
+    assert np.allclose(total.tau_B, moment, rtol=1e-12, atol=1e-13)
+    rates = derivative(state, command, imported, CALM).rotor_speed
     assert np.allclose(rates, (np.clip(command, 0.0, 1500.0) - speeds) / 0.031, rtol=1e-12)
-    assert made["gravity"].acceleration == 9.81 and made.inertia_B.yz == -2e-5
+    assert imported["gravity"].acceleration == 9.81 and imported.inertia_B.yz == -2e-5
 
 
 def test_drag_that_differs_between_the_axes_is_rotorpys_along_them():
-    made = built(rotorpy_file(OWN.replace("'c_Dz': 0.011", "'c_Dz': 0.02"), "own_params.py"))
-    assert made["drag"].isotropic == 0.011 and made["drag"].quadratic == Vec3(0.0, 0.0, 0.02 - 0.011)
+    imported = build_imported(rotorpy_file(OWN.replace("'c_Dz': 0.011", "'c_Dz': 0.02"), "own_params.py"))
+    assert imported["drag"].isotropic == 0.011 and imported["drag"].quadratic == Vec3(0.0, 0.0, 0.02 - 0.011)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_code_and_nonsense_are_one_sentence(old, new, sentence, tmp_path, monkey
     text = OWN.replace(old, new)
     assert text != OWN
     if not sentence:
-        built(rotorpy_file(text, "own.py"))  # whatever the dict is called
+        build_imported(rotorpy_file(text, "own.py"))  # whatever the dict is called
         return
     with pytest.raises(VehicleError, match=sentence) as error:
         rotorpy_file(text, "own.py")
@@ -123,5 +123,5 @@ def test_code_and_nonsense_are_one_sentence(old, new, sentence, tmp_path, monkey
 
 
 def test_what_has_no_counterpart_is_named():
-    said = rotorpy_file(OWN.replace("'k_flap': 0.0", "'k_flap': 1e-6"), "own.py")
-    assert said.notes == ("left out, without a counterpart: k_flap = 1e-06",)
+    read = rotorpy_file(OWN.replace("'k_flap': 0.0", "'k_flap': 1e-6"), "own.py")
+    assert read.notes == ("left out, without a counterpart: k_flap = 1e-06",)

@@ -1,23 +1,23 @@
-"""An aircraft of Gazebo flies here as Gazebo's published equations say, to 1e-12; what cannot be read is one sentence."""
+"""A Gazebo model behaves as Gazebo's published equations, to 1e-12; invalid files are reported in one sentence."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from vehicles.gazebo_equations import D, Motor, add, composed, cross, unit, vector
+from vehicles.gazebo_equations import D, Motor, add, combine_bodies, cross, unit, vector
 
 import samara
 from samara.core.algebra import Quat, Vec3
 from samara.physics.rotors.actuator import lag_step, saturate_speed
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.imported_vehicle import built
+from samara.vehicles.exchange.imported_vehicle import build_imported
 from samara.vehicles.exchange.sdf import read_sdf
 
 HERON = Path(__file__).parent / "models" / "heron" / "model.sdf"
 BASE = HERON.parent.parent / "heron_base" / "model.sdf"
 CLOSE = 1e-12
 
-# What the two files say, copied out by hand as decimals
+# Contents of the two files, copied by hand as decimals
 CONSTANTS = tuple(map(D, ("8.6e-06", "0.0165", "0.013", "0.027", "1010.0", "8.1e-05", "1.3e-06")))
 HUBS = (("0.17", "-0.18"), ("-0.17", "0.18"), ("0.17", "0.18"), ("-0.17", "-0.18"))
 TURNING = (1, 1, -1, -1)
@@ -39,13 +39,13 @@ PROPELLERS = [
     (D("0.016"), vector(x, y, "0.31"), [vector("4e-7", 0, 0), vector(0, "2.5e-5", 0), vector(0, 0, "2.54e-5")])
     for x, y in HUBS
 ]
-MASS, CENTRE, INERTIA = composed([BODY, CAMERA, *PROPELLERS])
+MASS, CENTRE, INERTIA = combine_bodies([BODY, CAMERA, *PROPELLERS])
 MOTORS = [
     Motor(add(propeller[1], tuple(-c for c in CENTRE)), turning, CONSTANTS)
     for propeller, turning in zip(PROPELLERS, TURNING, strict=True)
 ]
 
-POINTS = [  # speeds of the four rotors, v_W, q_WB (not yet of length 1), ω_B, wind_W
+POINTS = [  # speeds of the four rotors, v_W, q_WB (not normalised), ω_B, wind_W
     ((770, 770, 770, 770), (0, 0, 0), (1, 0, 0, 0), (0, 0, 0), (0, 0, 0)),
     ((700, 720, 740, 760), (5, 0, 0), (1, 0, 0, 0), (0, 0, 0), (0, 0, 0)),
     ((900, 850, 800, 750), (3, -2, 1), (10, 1, -2, 3), ("0.5", "-0.3", "0.7"), (0, 0, 0)),
@@ -59,19 +59,19 @@ POINTS = [  # speeds of the four rotors, v_W, q_WB (not yet of length 1), ω_B, 
 ]
 
 
-def near(found, wanted):
-    """Every component within 1e-12 of the length of the wanted vector"""
-    length = float(sum(x * x for x in wanted)) ** 0.5
-    return max(abs(a - float(b)) for a, b in zip(found, wanted, strict=True)) <= CLOSE * max(length, 1e-9)
+def is_close(vector_found, expected):
+    """Whether every component is within 1e-12 of the length of the expected vector."""
+    length = float(sum(x * x for x in expected)) ** 0.5
+    return max(abs(a - float(b)) for a, b in zip(vector_found, expected, strict=True)) <= CLOSE * max(length, 1e-9)
 
 
-def summed(vectors):
-    return tuple(sum(own[k] for own in vectors) for k in range(3))
+def vector_sum(vectors):
+    return tuple(sum(term[k] for term in vectors) for k in range(3))
 
 
-def flight_of(point, vehicle):
-    """The point as our state and environment, and as decimals"""
-    speeds, v, q, omega, wind = (vector(*own) for own in point)
+def flight_point(point, vehicle):
+    """The point as Samara's state and environment, and as decimals."""
+    speeds, v, q, omega, wind = (vector(*components) for components in point)
     q = unit(q)
     state = samara.hover(vehicle)[0]._replace(
         v_W=Vec3(*map(float, v)),
@@ -83,76 +83,78 @@ def flight_of(point, vehicle):
 
 
 def check_point(point, vehicle, motors):
-    state, air, (speeds, *motion) = flight_of(point, vehicle)
+    state, air, (speeds, *motion) = flight_point(point, vehicle)
     parts = samara.wrench_breakdown(state, (0.5,) * 4, vehicle, air)
     wrenches = [motor.wrench(speed, *motion) for motor, speed in zip(motors, speeds, strict=True)]
     thrusts, torques, drags, rollings = zip(*wrenches, strict=True)
-    whole = float(sum(motor.k * speed * speed for motor, speed in zip(motors, speeds, strict=True)))
-    assert abs(parts["rotors"].f_B.z - float(summed(thrusts)[2])) <= CLOSE * whole
-    turning = [add(cross(m.hub, f), q) for m, f, q in zip(motors, thrusts, torques, strict=True)]
-    off = max(abs(a - float(b)) for a, b in zip(parts["rotors"].tau_B, summed(turning), strict=True))
-    assert off <= CLOSE * 0.25 * whole  # arms of 0.25 m
-    assert near(parts["rotor_drag"].f_B, summed(drags))
+    total_thrust = float(sum(motor.k * speed * speed for motor, speed in zip(motors, speeds, strict=True)))
+    assert abs(parts["rotors"].f_B.z - float(vector_sum(thrusts)[2])) <= CLOSE * total_thrust
+    moments = [add(cross(m.hub, f), q) for m, f, q in zip(motors, thrusts, torques, strict=True)]
+    deviation = max(abs(a - float(b)) for a, b in zip(parts["rotors"].tau_B, vector_sum(moments), strict=True))
+    assert deviation <= CLOSE * 0.25 * total_thrust  # arms of 0.25 m
+    assert is_close(parts["rotor_drag"].f_B, vector_sum(drags))
     levers = [cross(m.hub, f) for m, f in zip(motors, drags, strict=True)]
-    assert near(parts["rotor_drag"].tau_B, summed(levers))
-    size = max(float(abs(x)) for own in rollings for x in own)
-    off = max(abs(a - float(b)) for a, b in zip(parts["rolling_moment"].tau_B, summed(rollings), strict=True))
-    assert off <= CLOSE * max(size, 1e-9)
+    assert is_close(parts["rotor_drag"].tau_B, vector_sum(levers))
+    size = max(float(abs(x)) for moment in rollings for x in moment)
+    deviation = max(abs(a - float(b)) for a, b in zip(parts["rolling_moment"].tau_B, vector_sum(rollings), strict=True))
+    assert deviation <= CLOSE * max(size, 1e-9)
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_ten_operating_points_are_those_of_gazebo(point):
     """Thrust, drag torque, rotor drag and rolling moment of gz-sim's MulticopterMotorModel in decimal arithmetic"""
-    check_point(point, built(read_sdf(HERON)), MOTORS)
+    check_point(point, build_imported(read_sdf(HERON)), MOTORS)
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_gazebo_classic_has_thrust_that_fades_and_a_moment_with_the_sign_of_turning(tmp_path, point):
     """The same aircraft with PX4's motor model for Classic: 1 − |V_c|/25 of the thrust, and the moment by direction"""
-    check_point(point, built(read_sdf(classic(tmp_path))), [rebuilt(motor, fade=D(25)) for motor in MOTORS])
+    check_point(
+        point, build_imported(read_sdf(classic_model(tmp_path))), [rebuild_motor(motor, fade=D(25)) for motor in MOTORS]
+    )
 
 
-def rebuilt(motor, fade):
+def rebuild_motor(motor, fade):
     return Motor(motor.hub, motor.turning, CONSTANTS, fade)
 
 
-def classic(folder):
-    """The same file in Classic's tongue, its base beside it"""
+def classic_model(folder):
+    """Write the same file in Classic's dialect, with its base beside it."""
     text = HERON.read_text().replace("gz-sim-multicopter-motor-model-system", "libgazebo_motor_model.so")
     text = text.replace("gz::sim::systems::MulticopterMotorModel", "motor").replace("actuator_number", "motorNumber")
-    return laid(folder, text)
+    return write_model(folder, text)
 
 
-def laid(folder, text, base=None):
-    """A model beside heron_base in a folder of its own"""
-    for name, own in (("heron", text), ("heron_base", base or BASE.read_text())):
+def write_model(folder, text, base=None):
+    """Write a model beside heron_base in its own folder."""
+    for name, content in (("heron", text), ("heron_base", base or BASE.read_text())):
         (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name / "model.sdf").write_text(own)
+        (folder / name / "model.sdf").write_text(content)
     return folder / "heron" / "model.sdf"
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_the_lag_is_gazebos_filter(point):
     """Ω after 1 ms and after 20 ms of a command, up, down and beyond the highest speed, by the exponential of the filter"""
-    vehicle = built(read_sdf(HERON))
+    vehicle = build_imported(read_sdf(HERON))
     speeds = point[0]
     for rotor, motor, speed, commanded in zip(vehicle.rotors, MOTORS, speeds, (0, 400, 801, 1500), strict=True):
         for dt in ("0.001", "0.02"):
-            wanted = motor.filtered(D(speed), D(commanded), D(dt))
+            expected = motor.filtered(D(speed), D(commanded), D(dt))
             target = saturate_speed(float(commanded), rotor.motor)
-            found = lag_step(float(speed), target, float(dt), rotor.motor)
-            assert abs(found - float(wanted)) <= CLOSE * 1010.0
-    state, air, (decimals, *_) = flight_of(point, vehicle)
+            speed_after = lag_step(float(speed), target, float(dt), rotor.motor)
+            assert abs(speed_after - float(expected)) <= CLOSE * 1010.0
+    state, air, (decimals, *_) = flight_point(point, vehicle)
     command = (0.0, 0.4, 0.8, 1.0)
     rates = samara.derivative(state, command, vehicle, air).rotor_speed
     for rate, motor, speed, u in zip(rates, MOTORS, decimals, command, strict=True):
         target = D(u) * motor.top
-        wanted = (target - speed) / (motor.up if target > speed else motor.down)
-        assert abs(rate - float(wanted)) <= CLOSE * 1010.0 / 0.013
+        expected = (target - speed) / (motor.up if target > speed else motor.down)
+        assert abs(rate - float(expected)) <= CLOSE * 1010.0 / 0.013
 
 
 def test_links_are_one_body_about_their_common_centre_of_mass():
-    vehicle = built(read_sdf(HERON))
+    vehicle = build_imported(read_sdf(HERON))
     assert vehicle.mass == pytest.approx(float(MASS), rel=1e-14)
     assert list(vehicle.inertia_B) == pytest.approx([float(x) for row in INERTIA for x in row], rel=1e-13, abs=1e-17)
     for rotor, motor, turning in zip(vehicle.rotors, MOTORS, TURNING, strict=True):
@@ -169,25 +171,25 @@ def test_links_are_one_body_about_their_common_centre_of_mass():
 
 
 def test_sources_name_file_and_field():
-    sources = dict(built(read_sdf(HERON)).structure.sources)
+    sources = dict(build_imported(read_sdf(HERON)).structure.sources)
     assert sources["rotors[2].k_thrust"] == "heron/model.sdf: motorConstant of rotor_2"
     assert sources["rolling_moment.coefficient"] == "heron/model.sdf: rollingMomentCoefficient of rotor_0"
 
 
 def test_what_the_plugin_leaves_out_is_gazebos_default(tmp_path):
     text = HERON.read_text().replace("<motorConstant>8.6e-06</motorConstant>", "")
-    vehicle = built(read_sdf(laid(tmp_path, text)))
+    vehicle = build_imported(read_sdf(write_model(tmp_path, text)))
     assert vehicle.rotors[0].k_thrust == 8.54858e-06
     assert "Gazebo's default" in dict(vehicle.structure.sources)["rotors[0].k_thrust"]
 
 
 def test_a_nested_model_brings_its_mass_under_its_own_name(tmp_path):
     text = HERON.read_text().replace("  </model>", NESTED + "  </model>")
-    vehicle, before = built(read_sdf(laid(tmp_path, text))), built(read_sdf(HERON))
-    assert vehicle.mass == pytest.approx(before.mass + 0.3, rel=1e-14)
-    moved = 0.3 * 0.5 / vehicle.mass  # half a metre from the middle, less what is off it already
-    shift = before.rotors[0].r_B.x - vehicle.rotors[0].r_B.x
-    assert shift == pytest.approx(0.3 * (0.5 - float(CENTRE[0])) / vehicle.mass, rel=1e-12) and shift < moved
+    vehicle, original = build_imported(read_sdf(write_model(tmp_path, text))), build_imported(read_sdf(HERON))
+    assert vehicle.mass == pytest.approx(original.mass + 0.3, rel=1e-14)
+    max_shift = 0.3 * 0.5 / vehicle.mass  # half a metre from the centre, less the present offset
+    shift = original.rotors[0].r_B.x - vehicle.rotors[0].r_B.x
+    assert shift == pytest.approx(0.3 * (0.5 - float(CENTRE[0])) / vehicle.mass, rel=1e-12) and shift < max_shift
 
 
 NESTED = """<model name="pod"><pose>0.5 0 0.25 0 0 1</pose><link name="base_link"><inertial><mass>0.3</mass><inertia>
@@ -214,9 +216,9 @@ WRONG = {
 def test_what_is_wrong_with_an_airframe_is_one_sentence(tmp_path, change, sentence):
     base = BASE.read_text()
     assert change[0] in base
-    with pytest.raises(VehicleError, match=sentence) as said:
-        built(read_sdf(laid(tmp_path, HERON.read_text(), base.replace(*change))))
-    assert "\n" not in str(said.value)
+    with pytest.raises(VehicleError, match=sentence) as error:
+        build_imported(read_sdf(write_model(tmp_path, HERON.read_text(), base.replace(*change))))
+    assert "\n" not in str(error.value)
 
 
 REFUSED = {
@@ -255,7 +257,10 @@ REFUSED = {
         "rotorDragCoefficient is 8.2e-05, 8.1e-05, 8.1e-05, 8.1e-05: expected one number for all",
     ),
     "another root": (('<sdf version="1.9">', "<robot>"), "root: expected <sdf>"),
-    "no lag": (("<timeConstantUp>0.013", "<timeConstantUp>0"), "motor.rise = 0.0 s: expected a positive number"),
+    "no lag": (
+        ("<timeConstantUp>0.013", "<timeConstantUp>0"),
+        "motor.time_constant_up = 0.0 s: expected a positive number",
+    ),
 }
 
 
@@ -266,12 +271,12 @@ def test_what_is_wrong_with_its_motors_is_one_sentence(tmp_path, change, sentenc
     text = text.replace(*change)
     text = text.replace("</sdf>", "</robot>") if "<robot>" in text else text
     with pytest.raises(VehicleError, match=sentence):
-        built(read_sdf(laid(tmp_path, text)))
+        build_imported(read_sdf(write_model(tmp_path, text)))
 
 
 def test_models_that_are_not_there_may_be_left_out(tmp_path):
     text = HERON.read_text().replace("  </model>", "<include><uri>model://gps</uri></include>  </model>")
-    path = laid(tmp_path, text)
+    path = write_model(tmp_path, text)
     with pytest.raises(VehicleError, match="'model://gps': there is no such model"):
         read_sdf(path)
     read = read_sdf(path, leave_out=True)

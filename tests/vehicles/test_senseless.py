@@ -1,4 +1,4 @@
-"""Lists that no builder would write: each makes a vehicle that hovers, or is refused in one sentence."""
+"""Senseless parts lists: each gives a vehicle that hovers, or is rejected in one sentence."""
 
 from collections import Counter
 
@@ -13,40 +13,40 @@ from samara.vehicles.parts.parts_list import parts_list
 TEXTS = ("", "0x0", "-5x4", "nan", "1e9x1", "2207", "2207 0KV", "0S0", "6S1300 0C", "99S1", "\x1b[31m", "5x5x99", "∞")
 
 
-def senseless(dice: np.random.Generator) -> dict[str, object]:
-    """Parts that have nothing to do with each other, some of them none"""
-    stator = f"{int(dice.integers(3, 99)):02d}{int(dice.integers(1, 40)):02d}"
-    own = {
-        "mass": float(0.01 * 2500.0 ** dice.uniform(-0.1, 1.1)),
-        "diagonal": float(0.03 * 130.0 ** dice.uniform(-0.1, 1.1)),
-        "motors": f"{stator} {10.0 * 6000.0 ** dice.uniform():.0f}KV{' brushed' if dice.uniform() < 0.1 else ''}",
-        "props": f"{40.0 ** dice.uniform():.2f}x{40.0 ** dice.uniform():.2f}x{int(dice.integers(1, 7))}",
-        "battery": f"{int(dice.integers(1, 16))}S{20.0 * 2000.0 ** dice.uniform():.0f}",
-        "layout": str(dice.choice(list(LAYOUTS))),
+def random_parts(generator: np.random.Generator) -> dict[str, object]:
+    """Unrelated parts, some of them invalid."""
+    stator = f"{int(generator.integers(3, 99)):02d}{int(generator.integers(1, 40)):02d}"
+    entries = {
+        "mass": float(0.01 * 2500.0 ** generator.uniform(-0.1, 1.1)),
+        "diagonal": float(0.03 * 130.0 ** generator.uniform(-0.1, 1.1)),
+        "motors": f"{stator} {10.0 * 6000.0 ** generator.uniform():.0f}KV{' brushed' if generator.uniform() < 0.1 else ''}",
+        "props": f"{40.0 ** generator.uniform():.2f}x{40.0 ** generator.uniform():.2f}x{int(generator.integers(1, 7))}",
+        "battery": f"{int(generator.integers(1, 16))}S{20.0 * 2000.0 ** generator.uniform():.0f}",
+        "layout": str(generator.choice(list(LAYOUTS))),
     }
-    if dice.uniform() < 0.3:
-        own[str(dice.choice(["motors", "props", "battery", "layout"]))] = str(dice.choice(TEXTS))
-    if dice.uniform() < 0.2:
-        own[str(dice.choice(["mass", "diagonal", "k_thrust", "payload"]))] = float(
-            dice.choice([np.nan, np.inf, -1.0, 0.0])
+    if generator.uniform() < 0.3:
+        entries[str(generator.choice(["motors", "props", "battery", "layout"]))] = str(generator.choice(TEXTS))
+    if generator.uniform() < 0.2:
+        entries[str(generator.choice(["mass", "diagonal", "k_thrust", "payload"]))] = float(
+            generator.choice([np.nan, np.inf, -1.0, 0.0])
         )
-    return own
+    return entries
 
 
 def try_all(seed: int, count: int) -> Counter[str]:
-    dice, told = np.random.default_rng(seed), Counter[str]()
+    generator, outcomes = np.random.default_rng(seed), Counter[str]()
     for _ in range(count):
-        own = senseless(dice)
+        entries = random_parts(generator)
         try:
-            vehicle = assemble(parts_list(name="any", **own))
+            vehicle = assemble(parts_list(name="any", **entries))
         except ValueError as refused:
-            assert str(refused) and "\n" not in str(refused) and "\x1b" not in str(refused), own
+            assert str(refused) and "\n" not in str(refused) and "\x1b" not in str(refused), entries
             assert "expected" in str(refused) or "cannot hover" in str(refused), str(refused)
-            told["refused"] += 1
+            outcomes["refused"] += 1
             continue
         samara.hover(vehicle)
-        told["made"] += 1
-    return told
+        outcomes["made"] += 1
+    return outcomes
 
 
 def test_a_few():

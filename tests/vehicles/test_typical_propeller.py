@@ -1,4 +1,4 @@
-"""Typical propellers: thrust grows with the fourth power of the radius, and the radius is found back from it."""
+"""Typical propellers: thrust grows with the fourth power of the radius, and the radius follows from it."""
 
 import math
 
@@ -26,6 +26,6 @@ def test_thrust_is_that_of_the_propeller_coefficient():
 @pytest.mark.parametrize("radius", [0.0235, RADIUS, 0.38])
 def test_the_radius_of_a_thrust_coefficient_is_its_inverse(radius):
     """An uncertainty of C_T counts a quarter: R ∝ C_T^(−1/4)"""
-    found = typical_radius(typical_k_thrust(radius))
-    assert found.value == pytest.approx(radius, rel=1e-12)
-    assert found.spread == pytest.approx(STATIC_CT.spread / 4.0, rel=1e-12)
+    estimate = typical_radius(typical_k_thrust(radius))
+    assert estimate.value == pytest.approx(radius, rel=1e-12)
+    assert estimate.spread == pytest.approx(STATIC_CT.spread / 4.0, rel=1e-12)

@@ -1,4 +1,4 @@
-"""URDF and xacro: links as one body as MuJoCo has them, rotors by three kinds of files, and no code of a file is ever run."""
+"""URDF and xacro: links combine as in MuJoCo, rotors come from three types of files, and no code of a file is executed."""
 
 import math
 from pathlib import Path
@@ -10,10 +10,10 @@ import pytest
 import samara
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.formats import read_aircraft
-from samara.vehicles.exchange.imported_vehicle import built
+from samara.vehicles.exchange.imported_vehicle import build_imported
 from samara.vehicles.exchange.safe_xml import read_xml
 from samara.vehicles.exchange.urdf import read_urdf
-from samara.vehicles.exchange.xacro import evaluated, expanded
+from samara.vehicles.exchange.xacro import evaluate, expand_xacro
 
 WREN = Path(__file__).with_name("wren.xacro")
 SPARROW = """<robot name="sparrow">
@@ -33,46 +33,46 @@ def sparrow():
 
 def test_macros_become_an_aircraft():
     read = read_aircraft(WREN)
-    assert (read.format, read.name, read.lacking) == ("URDF", "wren", ())
-    vehicle = built(read)
+    assert (read.format, read.name, read.missing_fields) == ("URDF", "wren", ())
+    vehicle = build_imported(read)
     assert vehicle.mass == pytest.approx(0.67, rel=1e-14)
-    apart = vehicle.rotors[2].r_B - vehicle.rotors[3].r_B
-    assert list(apart) == pytest.approx([2 * 0.11 * math.cos(math.pi / 4)] * 2 + [0.0], abs=1e-15)
+    offset = vehicle.rotors[2].r_B - vehicle.rotors[3].r_B
+    assert list(offset) == pytest.approx([2 * 0.11 * math.cos(math.pi / 4)] * 2 + [0.0], abs=1e-15)
     assert [rotor.spin for rotor in vehicle.rotors] == [1, 1, -1, -1]
-    assert [rotor.motor.rise for rotor in vehicle.rotors] == [0.012, 0.012, 0.012, 0.011]
+    assert [rotor.motor.time_constant_up for rotor in vehicle.rotors] == [0.012, 0.012, 0.012, 0.011]
     assert vehicle.rotors[0].k_torque == 1.1e-06 * 0.012 and vehicle.rotors[0].radius == 0.0635
     assert vehicle["rolling_moment"].coefficient == 1e-07
     assert len(vehicle["contact"].points_B) == 4
 
 
 def test_links_are_one_body_as_mujoco_has_them():
-    """Mass, centre of mass and inertia of MuJoCo's own reading of the expanded file"""
+    """Mass, centre of mass and inertia equal MuJoCo's for the expanded file."""
     mujoco = pytest.importorskip("mujoco")
-    text = tostring(expanded(read_xml(WREN), WREN.parent).element, encoding="unicode")
+    text = tostring(expand_xacro(read_xml(WREN), WREN.parent).element, encoding="unicode")
     model = mujoco.MjModel.from_xml_string(text.replace("</robot>", WHOLE))
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    masses, places = model.body_mass, data.xipos
-    centre = (masses[:, None] * places).sum(axis=0) / masses.sum()
+    masses, centres = model.body_mass, data.xipos
+    centre = (masses[:, None] * centres).sum(axis=0) / masses.sum()
     inertia = np.zeros((3, 3))
-    for mass, place, turn, own in zip(masses, places, data.ximat, model.body_inertia, strict=True):
-        d, R = place - centre, turn.reshape(3, 3)
-        inertia += R @ np.diag(own) @ R.T + mass * (d @ d * np.eye(3) - np.outer(d, d))
-    vehicle = built(read_urdf(WREN))
+    for mass, body_centre, orientation, moments in zip(masses, centres, data.ximat, model.body_inertia, strict=True):
+        d, R = body_centre - centre, orientation.reshape(3, 3)
+        inertia += R @ np.diag(moments) @ R.T + mass * (d @ d * np.eye(3) - np.outer(d, d))
+    vehicle = build_imported(read_urdf(WREN))
     assert vehicle.mass == pytest.approx(masses.sum(), rel=1e-12)
     assert np.array(vehicle.inertia_B).reshape(3, 3) == pytest.approx(inertia, rel=1e-6, abs=1e-11)
     hub = vehicle.rotors[0].r_B
-    wanted = np.array([0.11 * math.cos(math.pi / 4), -0.11 * math.cos(math.pi / 4), 0.02]) - centre
-    assert np.array(hub) == pytest.approx(wanted, rel=1e-9)
+    expected = np.array([0.11 * math.cos(math.pi / 4), -0.11 * math.cos(math.pi / 4), 0.02]) - centre
+    assert np.array(hub) == pytest.approx(expected, rel=1e-9)
 
 
 def test_files_of_gym_pybullet_drones(tmp_path):
-    """kf per rpm²; its fastest speed lifts thrust2weight times the weight; it knows no lag, which --like has"""
+    """kf per rpm²; the highest speed lifts thrust2weight times the weight; the lag comes from --defaults-from"""
     path = tmp_path / "sparrow.urdf"
     path.write_text(sparrow())
     read = read_urdf(path)
-    assert read.lacking == ("rotors.motor.rise", "rotors.motor.fall")
-    vehicle = built(read, samara.vehicle("crazyflie"))
+    assert read.missing_fields == ("rotors.motor.time_constant_up", "rotors.motor.time_constant_down")
+    vehicle = build_imported(read, samara.vehicle("crazyflie"))
     assert vehicle.rotors[0].k_thrust == pytest.approx(3e-10 * (60 / (2 * math.pi)) ** 2, rel=1e-14)
     thrust = sum(rotor.k_thrust * rotor.motor.speed_max**2 for rotor in vehicle.rotors)
     assert thrust == pytest.approx(2.1 * 0.03 * 9.8, rel=1e-13)
@@ -90,8 +90,8 @@ def test_a_file_with_joints_alone_lacks_what_turns_them(tmp_path):
     path = tmp_path / "sparrow.urdf"
     path.write_text(text)
     read = read_urdf(path)
-    assert set(read.lacking) >= {"rotors.spin", "rotors.k_thrust", "rotors.k_torque", "rotors.motor.speed_max"}
-    vehicle = built(read, samara.vehicle("crazyflie_documented"))
+    assert set(read.missing_fields) >= {"rotors.spin", "rotors.k_thrust", "rotors.k_torque", "rotors.motor.speed_max"}
+    vehicle = build_imported(read, samara.vehicle("crazyflie_documented"))
     by_place = {(r.r_B.x > 0, r.r_B.y > 0): r.spin for r in samara.vehicle("crazyflie_documented").rotors}
     assert [r.spin for r in vehicle.rotors] == [by_place[r.r_B.x > 0, r.r_B.y > 0] for r in vehicle.rotors]
 
@@ -128,9 +128,9 @@ TREE = {
 def test_a_tree_that_is_none_is_one_sentence(tmp_path, inside, sentence):
     path = tmp_path / "own.urdf"
     path.write_text(f"<robot name='own'>{inside}</robot>")
-    with pytest.raises(VehicleError, match=sentence) as said:
+    with pytest.raises(VehicleError, match=sentence) as error:
         read_urdf(path)
-    assert str(said.value).startswith("own.urdf: ") and len(str(said.value).splitlines()) == 1
+    assert str(error.value).startswith("own.urdf: ") and len(str(error.value).splitlines()) == 1
 
 
 XACRO = {
@@ -176,10 +176,10 @@ def test_what_xacro_may_not_is_one_sentence_and_is_not_done(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "own.xacro"
     path.write_text(f'<robot name="own" xmlns:x="http://www.ros.org/wiki/xacro">{inside}</robot>')
-    with pytest.raises(VehicleError, match=sentence) as said:
+    with pytest.raises(VehicleError, match=sentence) as error:
         read_urdf(path)
-    assert str(said.value).startswith("own.xacro: ") and len(str(said.value).splitlines()) == 1
-    assert [own.name for own in tmp_path.iterdir()] == ["own.xacro"]
+    assert str(error.value).startswith("own.xacro: ") and len(str(error.value).splitlines()) == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["own.xacro"]
 
 
 @pytest.mark.parametrize(
@@ -196,4 +196,4 @@ def test_what_xacro_may_not_is_one_sentence_and_is_not_done(tmp_path, monkeypatc
     ],
 )
 def test_arithmetic_is_pythons(text, value):
-    assert evaluated(text, {"mass": 0.5}.__getitem__) == value
+    assert evaluate(text, {"mass": 0.5}.__getitem__) == value

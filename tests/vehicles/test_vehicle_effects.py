@@ -1,26 +1,33 @@
-"""Effects that a vehicle file, a scenario or one call switches on: said in any of these ways they are the same vehicle, what
-cannot be is refused in one sentence, and with all of them on a vehicle still hovers exactly and every controller flies it."""
+"""Effects that a vehicle file, a scenario or one call switches on: all three give the same vehicle, contradictions are
+rejected in one sentence, and with all effects on a vehicle still hovers exactly and every controller flies it."""
 
 import math
 import re
 
 import numpy as np
 import pytest
-from support.components import BESIDE, effect_numbers
-from support.shipped import shipped
+from support.components import REQUIRED_EFFECTS, effect_numbers
+from support.vehicle_parameters import shipped_vehicle_parameters
 
 import samara
 from samara.control.mpc.options import MpcOptions
-from samara.control.mpc.prediction_model import model_of
+from samara.control.mpc.prediction_model import build_prediction_model
 from samara.control.registry import CONTROLLERS
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.air.ground_effect import Ceiling, GroundEffect, cheeseman_bennett
 from samara.physics.effect import Wrench
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import at_rest, empty_command
+from samara.physics.multirotor import state_at_rest, zero_command
 from samara.physics.rotors.airspeed_moment import AirspeedMoment, RollingMoment, ThrustFade
-from samara.physics.rotors.blade_element import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
+from samara.physics.rotors.blade_element import (
+    RotorAir,
+    RotorDrag,
+    air_load,
+    balanced_inflow,
+    blade_coefficients,
+    hub_flow,
+)
 from samara.physics.rotors.flapping import Flapping
 from samara.physics.rotors.thrust_curve import ThrustCurve
 from samara.physics.types import CALM, Environment
@@ -29,8 +36,8 @@ from samara.plan.trajectory import circle
 from samara.propeller.blade import blade
 from samara.propeller.fit import fit_rotor
 from samara.scenario.file import ScenarioError, parse_scenario
-from samara.vehicles.build import ContactShape, switch_names, with_effects
-from samara.vehicles.check import fields_of
+from samara.vehicles.build import ContactShape, effect_names, with_effects
+from samara.vehicles.check import record_fields
 from samara.vehicles.effects import OPTIONS, TYPICAL_SOLIDITY, typical_solidity
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.shape import body_radius
@@ -46,21 +53,23 @@ def quantity(value: object, unit: str) -> str:
     return f'{{ value = {value}, unit = "{unit}", source = "test" }}'
 
 
-def file_with(vehicle: samara.Vehicle, tables: str) -> samara.Vehicle:
+def parse_with_tables(vehicle: samara.Vehicle, tables: str) -> samara.Vehicle:
     return parse_vehicle(vehicle_toml(vehicle) + tables, "mine.toml")
 
 
-def with_all(vehicle: samara.Vehicle, air: str = "dynamic_3", **more: object) -> samara.Vehicle:
-    """All that the air does, under a ceiling 3 m up; a rotor without a known inertia gets light blades."""
+def enable_all_effects(vehicle: samara.Vehicle, air: str = "dynamic_3", **other_effects: object) -> samara.Vehicle:
+    """Switch on all air effects, with a ceiling 3 m up; a rotor without a known inertia gets light blades."""
     blades = {} if vehicle.rotors[0].inertia else {"blade_inertia": 1e-8}
     effects = {"rotor_air": {"model": air}, "flapping": {"hub_spring": 0.5, **blades}, "ground_effect": True}
-    return with_effects(vehicle, {**effects, "ceiling_effect": {"point_W": (0.0, 0.0, 3.0)}, "downwash": True, **more})
+    return with_effects(
+        vehicle, {**effects, "ceiling_effect": {"point_W": (0.0, 0.0, 3.0)}, "downwash": True, **other_effects}
+    )
 
 
-# Said in a file, in a call, in a scenario --------------------------------------------------------------------------
+# In a file, in a call, in a scenario -------------------------------------------------------------------------------
 
 SAID = {
-    # effect: (vehicle, the table of a file, the keywords of a call, the record by hand or what computes it)
+    # effect: (vehicle, the table of a file, the keywords of a call, the expected record or a function that computes it)
     "body": (HEXA, None, {"radius": 0.11}, (0.11,)),
     "rotor_air": (
         HEXA,
@@ -132,7 +141,7 @@ def test_a_file_a_call_and_a_scenario_say_the_same(effect):
     called = samara.switch_on(vehicle, effect, **numbers)
     assert flatten(called[effect]) == pytest.approx(flatten(record() if callable(record) else record), rel=1e-14)
     if table:
-        assert file_with(vehicle, table) == called
+        assert parse_with_tables(vehicle, table) == called
     text = ", ".join(f"{key} = {value!r}" for key, value in numbers.items())
     before = "rotor_air = true, " if effect == "flapping" else ""
     scenario = parse_scenario(
@@ -144,27 +153,27 @@ def test_a_file_a_call_and_a_scenario_say_the_same(effect):
 
 @pytest.mark.parametrize("effect", SAID)
 def test_building_says_it_too(effect):
-    """`build_vehicle` takes the record, some of its fields, or True where all have a usual value."""
+    """`build_vehicle` takes the record, some of its fields, or True if all have defaults."""
     vehicle, _, numbers, _ = SAID[effect]
-    called = samara.switch_on(vehicle, effect, **numbers)
+    switched = samara.switch_on(vehicle, effect, **numbers)
     model = {"model": numbers["model"]} if "model" in numbers else {}
     air = {"rotor_air": vehicle["rotor_air"]} if vehicle.has("rotor_air") else {}
-    for given in (numbers, {**model, **called[effect]._asdict()} if model else called[effect]):
+    for table in (numbers, {**model, **switched[effect]._asdict()} if model else switched[effect]):
         built = samara.build_vehicle(
             vehicle.name,
             mass=vehicle.mass,
             inertia=vehicle.inertia_B,
             rotors=vehicle.rotors,
-            contact=ContactShape(vehicle["contact"].points_B, vehicle["contact"].top),
-            effects={"drag": vehicle["drag"], **air, effect: given},
+            contact=ContactShape(vehicle["contact"].points_B, vehicle["contact"].top_height),
+            effects={"drag": vehicle["drag"], **air, effect: table},
         )
-        assert built == called
+        assert built == switched
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("air", AIRS)
 def test_what_is_saved_comes_back(name, air):
-    vehicle = with_all(samara.vehicle(name), air, body={"radius": 0.05})
+    vehicle = enable_all_effects(samara.vehicle(name), air, body={"radius": 0.05})
     again = parse_vehicle(vehicle_toml(vehicle), "mine.toml")
     assert again == vehicle
     assert again.structure.effects[again.index("rotor_air")] is OPTIONS["rotor_air"].models[air]
@@ -175,19 +184,19 @@ def test_the_names_alone_are_enough_for_every_vehicle(name):
     text = f'schema = 1\nduration = 1\n[[drones]]\nvehicle = "{name}"\neffects = ["ground_effect", "rotor_air"]\n'
     vehicle = parse_scenario(text, "mine.toml").drones[0].vehicle
     assert vehicle["ground_effect"].body_lift == 2.0
-    numbers = blade_numbers(vehicle.rotors[0], vehicle["rotor_air"])
+    numbers = blade_coefficients(vehicle.rotors[0], vehicle["rotor_air"])
     assert 0.05 < numbers.pitch <= 0.5 * (1 + 1e-12)
     assert numbers.profile > 0.0
 
 
 def test_the_usual_solidity_is_a_shipped_blade_s_or_what_the_thrust_needs():
-    """θ = 3 (2 C_T/σa + λ_h/2) stays at 0.5 rad: the iris of the NED simulator needs more blade than any of this radius has"""
+    """θ = 3 (2 C_T/σa + λ_h/2) stays at 0.5 rad: the NED simulator's iris needs a larger solidity than shipped blades have"""
     assert samara.switch_on(HEXA, "rotor_air")["rotor_air"].solidity == blade("apc_10x4.7")[0].solidity
     assert typical_solidity(samara.vehicle("octorotor_x")) == TYPICAL_SOLIDITY
     rotor = IRIS.rotors[0]
     c_thrust = rotor.k_thrust / (1.225 * math.pi * rotor.radius**4)
-    wanted = 6.0 * c_thrust / (5.7 * (0.5 - 1.5 * math.sqrt(0.5 * c_thrust)))
-    assert samara.switch_on(IRIS, "rotor_air")["rotor_air"].solidity == pytest.approx(wanted, rel=1e-12)
+    expected = 6.0 * c_thrust / (5.7 * (0.5 - 1.5 * math.sqrt(0.5 * c_thrust)))
+    assert samara.switch_on(IRIS, "rotor_air")["rotor_air"].solidity == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_blade_may_lie_beside_the_vehicle(tmp_path):
@@ -227,19 +236,21 @@ def test_a_body_has_a_radius_that_pushes_nothing():
 
 
 def test_every_key_of_an_optional_table_is_described(repository):
-    """docs/vehicles.md has a heading for every table, and under it a row with the unit for every field"""
+    """docs/vehicles.md has a heading for every table, and under it a row with the unit for every field."""
     page = (repository / "docs" / "vehicles.md").read_text(encoding="utf-8")
     parts = re.split(r"^##+ ", page, flags=re.MULTILINE)
     for name, option in OPTIONS.items():
-        own = [part for part in parts if part.startswith(f"`[{name}]`")]
-        assert own, f"no heading [{name}]"
-        rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*?) \|", own[0], re.MULTILINE))
-        units = {key: field.quantity.unit for key, field in fields_of(option.record).items()}
-        units |= {key: field.unit for key, field in option.numbers.items()} | dict.fromkeys(option.texts, "")
+        sections = [part for part in parts if part.startswith(f"`[{name}]`")]
+        assert sections, f"no heading [{name}]"
+        rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*?) \|", sections[0], re.MULTILINE))
+        units = {key: field.quantity.unit for key, field in record_fields(option.record).items()}
+        units |= {key: field.unit for key, field in option.extra_quantities.items()} | dict.fromkeys(
+            option.extra_texts, ""
+        )
         assert {key: rows.get(key) for key in units} == units, name
 
 
-# What cannot be ----------------------------------------------------------------------------------------------------
+# Contradictions ----------------------------------------------------------------------------------------------------
 
 AIR = '[rotor_air]\nmodel = "dynamic"\n'
 WRONG = {
@@ -292,7 +303,7 @@ WRONG = {
 def test_what_cannot_be_is_refused_in_one_sentence(case):
     vehicle, table, complaint = WRONG[case]
     with pytest.raises(samara.VehicleError, match=rf"^mine\.toml: .*{complaint}") as error:
-        file_with(vehicle, table)
+        parse_with_tables(vehicle, table)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 400
 
@@ -321,7 +332,7 @@ def test_a_scenario_s_effects_are_held_to_the_same_rules(effects, complaint):
 # The rotors' true load ---------------------------------------------------------------------------------------------
 
 
-def climbing(vehicle: samara.Vehicle) -> tuple[samara.State, tuple[float, ...]]:
+def climbing_state(vehicle: samara.Vehicle) -> tuple[samara.State, tuple[float, ...]]:
     state, command = samara.hover(vehicle)
     return state._replace(v_W=Vec3(3.0, -1.0, 2.0)), command
 
@@ -334,21 +345,21 @@ def loads_by_hand(state, vehicle):
 
 
 def test_a_dc_motor_feels_the_torque_of_the_air():
-    """J Ω̇ = K I − Q: climbing from hover at the same duty, Ω̇ is what the air takes less, over J; the bus answers at once"""
+    """J Ω̇ = K I − Q: climbing from hover at the same duty, Ω̇ is the reduction of torque over J; the bus responds at once"""
     vehicle = samara.switch_on(samara.vehicle("hakoniwa"), "rotor_air", model="momentum")
-    state, command = climbing(vehicle)
+    state, command = climbing_state(vehicle)
     rates = samara.derivative(state, command, vehicle).rotor_speed
     for rate, load, rotor, speed in zip(
         rates, loads_by_hand(state, vehicle), vehicle.rotors, state.rotor_speed, strict=True
     ):
-        wanted = (rotor.k_torque * speed**2 - load.torque) / rotor.inertia
-        assert rate == pytest.approx(wanted, rel=1e-9)
-        assert abs(wanted) > 1.0
+        expected = (rotor.k_torque * speed**2 - load.torque) / rotor.inertia
+        assert rate == pytest.approx(expected, rel=1e-9)
+        assert abs(expected) > 1.0
 
 
 def test_the_rotors_part_is_their_true_thrust_and_the_air_s_part_is_across():
     vehicle = samara.switch_on(HEXA, "rotor_air", model="momentum")
-    state, command = climbing(vehicle)
+    state, command = climbing_state(vehicle)
     parts = samara.wrench_breakdown(state, command, vehicle)
     assert parts["rotors"].f_B.z == pytest.approx(sum(load.thrust for load in loads_by_hand(state, vehicle)), rel=1e-12)
     assert parts["rotor_air"].f_B.z == pytest.approx(0.0, abs=1e-15)
@@ -356,7 +367,7 @@ def test_the_rotors_part_is_their_true_thrust_and_the_air_s_part_is_across():
 
 
 def test_the_ground_scales_the_thrust_in_moving_air():
-    """T/T∞ is the place's alone, whatever moving air made of T∞"""
+    """T/T∞ depends on the position alone, for any T∞ in moving air."""
     plain = samara.switch_on(HEXA, "ground_effect")
     airy = samara.switch_on(plain, "rotor_air", model="momentum")
     ratios, thrusts = [], []
@@ -373,22 +384,22 @@ def test_the_ground_scales_the_thrust_in_moving_air():
 
 
 def assert_trimmed(state, command, vehicle, environment=CALM):
-    """All forces and torques vanish, and no state moves but the battery's charge"""
+    """All forces and torques vanish, and no state changes but the battery's charge."""
     rate = samara.derivative(state, command, vehicle, environment)
     inertia = np.array(vehicle.inertia_B, dtype=float).reshape(3, 3)
     assert np.abs(np.array(rate.v_W)).max() * vehicle.mass < 1e-10
     assert np.abs(inertia @ np.array(rate.omega_B)).max() < 1e-10
     assert np.array(rate.rotor_speed) / np.array(state.rotor_speed) == pytest.approx(0.0, abs=1e-9)
-    for effect, own, moving in zip(vehicle.structure.effects, state.effects, rate.effects, strict=True):
-        if effect.name not in ("battery", "contact") and own != ():
-            assert np.abs(flatten(moving)).max() < 1e-9 * np.abs(flatten(own)).max()
+    for effect, effect_state, effect_rate in zip(vehicle.structure.effects, state.effects, rate.effects, strict=True):
+        if effect.name not in ("battery", "contact") and effect_state != ():
+            assert np.abs(flatten(effect_rate)).max() < 1e-9 * np.abs(flatten(effect_state)).max()
 
 
 @pytest.mark.parametrize("height", [1.0, None], ids=["1 m", "2 radii"])
 @pytest.mark.parametrize("air", AIRS)
-@pytest.mark.parametrize("name", shipped(NAMES))
+@pytest.mark.parametrize("name", shipped_vehicle_parameters(NAMES))
 def test_every_vehicle_hovers_exactly_with_all_effects_on(name, air, height):
-    vehicle = with_all(samara.vehicle(name), air)
+    vehicle = enable_all_effects(samara.vehicle(name), air)
     height = height or 2.0 * vehicle.rotors[0].radius
     vehicle = vehicle.without_effect("contact")  # legs longer than two radii would stand on the ground
     state, command = samara.hover(vehicle, (0.0, 0.0, height))
@@ -417,18 +428,18 @@ def test_over_the_ground_the_rotors_turn_slower_by_the_root_of_the_ratio():
 
 @pytest.mark.parametrize("air", AIRS)
 def test_a_vehicle_that_pushes_sideways_hovers_level_in_wind_with_all_effects_on(air):
-    vehicle = with_all(samara.vehicle("hexarotor_tilted"), air)
+    vehicle = enable_all_effects(samara.vehicle("hexarotor_tilted"), air)
     windy = Environment(wind_W=Vec3(3.0, -2.0, 0.5))
     state, command = samara.hover(vehicle, (0.0, 0.0, 1.0), windy)
     assert_trimmed(state, command, vehicle, windy)
     assert max(state.rotor_speed) - min(state.rotor_speed) > 10.0
     if air == "dynamic_3":  # a wake that leaves askew
-        assert max(abs(own.first) for own in state.effects[vehicle.index("rotor_air")]) > 0.1
+        assert max(abs(inflow.first) for inflow in state.effects[vehicle.index("rotor_air")]) > 0.1
 
 
 def test_redundant_rotors_share_alike():
-    """Eight rotors, four demands: the smallest Σ Ω⁴ of a symmetric vehicle is the one where all turn alike"""
-    speeds = samara.hover(with_all(samara.vehicle("octorotor_x")), (0.0, 0.0, 0.5))[0].rotor_speed
+    """Eight rotors, four demands: the smallest Σ Ω⁴ of a symmetric vehicle has equal rotor speeds."""
+    speeds = samara.hover(enable_all_effects(samara.vehicle("octorotor_x")), (0.0, 0.0, 0.5))[0].rotor_speed
     assert speeds == pytest.approx([speeds[0]] * 8, rel=1e-10)
 
 
@@ -441,26 +452,26 @@ def test_a_vehicle_that_cannot_lean_into_the_wind_is_refused():
 
 
 def test_plans_leave_out_what_they_say():
-    """A plan is that of the vehicle without them; they are all that comes with the air, surfaces, others and loads"""
-    vehicle = with_all(IRIS)
+    """A plan is that of the vehicle without them: effects of air, surfaces, other drones and loads."""
+    vehicle = enable_all_effects(IRIS)
     left_out = [effect.name for effect in vehicle.structure.effects if effect.name in OPTIONS and not effect.planned]
     assert {"rotor_air", "flapping", "ground_effect", "ceiling_effect", "downwash"} <= set(left_out)
     plain = with_effects(vehicle, dict.fromkeys(left_out, False))
     output = flat_output(circle(Vec3(0.0, 0.0, 2.0), radius=2.0, speed=2.0, laps=1), 1.0)
-    (state, _), (bare, _) = (flat_to_state(output, each) for each in (vehicle, plain))
+    (state, _), (bare, _) = (flat_to_state(output, model) for model in (vehicle, plain))
     assert flatten(state)[:17] == flatten(bare)[:17]
 
 
 @pytest.mark.parametrize("inputs", ["wrench", "rotors"])
 def test_ilqr_predicts_gravity_drag_and_damping_alone(inputs):
-    model = model_of(with_all(IRIS, body={"radius": 0.1}), MpcOptions(dt=0.02, inputs=inputs))
+    model = build_prediction_model(enable_all_effects(IRIS, body={"radius": 0.1}), MpcOptions(dt=0.02, inputs=inputs))
     assert [effect.name for effect in model.body.structure.effects][:-1] == ["gravity", "drag", "damping"]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("controller", list(CONTROLLERS))
 def test_every_controller_arrives_with_all_effects_on(controller):
-    """From the ground to a point 2.7 m away, through the ground's cushion and the rotors' own air"""
+    """From the ground to a point 2.7 m away, through ground effect and the rotors' own air."""
     scenario = parse_scenario(
         f"""
         schema = 1
@@ -473,21 +484,21 @@ def test_every_controller_arrives_with_all_effects_on(controller):
         flapping = {{ hub_spring = 0.5 }}
         ground_effect = {{}}
         [[drones.tasks]]
-        kind = "waypoints"
+        type = "waypoints"
         points = [[0, 0, 1.5], [2, 1, 1.5]]
         speed = 1.0
         """,
         "mine.toml",
     )
-    track = samara.fly(scenario).tracks[0]
+    track = samara.fly(scenario).drone_records[0]
     assert np.array(track.position[-1]) == pytest.approx([2.0, 1.0, 1.5], abs=0.05)
     assert np.linalg.norm(track.velocity[-1]) < 0.05
 
 
 @pytest.mark.long
 def test_compiled_equals_written_with_all_effects_on_a_vehicle_with_dc_motors():
-    """One step of machine code and one of the equations as written, near the ground and in a turn"""
-    vehicle = with_all(IRIS)
+    """One compiled step and one of the Python equations, near the ground and in a turn."""
+    vehicle = enable_all_effects(IRIS)
     state, command = samara.hover(vehicle, (0.0, 0.0, 0.4))
     state = state._replace(v_W=Vec3(2.0, -1.0, 0.5), omega_B=Vec3(0.4, -0.3, 0.2))
     written = samara.step(state, command, vehicle, 1e-3)
@@ -498,23 +509,23 @@ def test_compiled_equals_written_with_all_effects_on_a_vehicle_with_dc_motors():
 # Every vehicle with every effect -----------------------------------------------------------------------------------
 
 
-def numbers_of(effect):
-    """The parameters that an effect needs; True for one that needs none, as for the battery"""
+def required_parameters(effect):
+    """The parameters that an effect needs; True for one that needs none, as for the battery."""
     return (effect_numbers(effect) if effect in OPTIONS else {}) or True
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_vehicle_parameters())
 def test_what_can_be_switched_on_can_be_flown(name):
-    """Every effect, and the battery, is refused in a sentence or takes a step to finite numbers; nothing breaks later."""
+    """Every effect, and the battery, is rejected in a sentence or takes a step to finite values."""
     vehicle, flown = samara.vehicle(name), []
-    for effect in switch_names():
+    for effect in effect_names():
         try:
-            own = with_effects(vehicle, {effect: numbers_of(effect)})
+            switched = with_effects(vehicle, {effect: required_parameters(effect)})
         except samara.VehicleError:
             continue
-        state = at_rest(own, Vec3(0.0, 0.0, 1.0))._replace(rotor_speed=tuple(300.0 for _ in own.rotors))
-        after = samara.step(state, empty_command(own), own, 1e-3)
-        assert np.isfinite(flatten(after)).all(), effect
+        state = state_at_rest(switched, Vec3(0.0, 0.0, 1.0))._replace(rotor_speed=tuple(300.0 for _ in switched.rotors))
+        next_state = samara.step(state, zero_command(switched), switched, 1e-3)
+        assert np.isfinite(flatten(next_state)).all(), effect
         flown.append(effect)
     assert {"drag", "damping", "slung_load"} <= set(flown)
     assert ("actuator" in flown) == ("arms" in flown) == bool(vehicle.rotors)
@@ -522,11 +533,11 @@ def test_what_can_be_switched_on_can_be_flown(name):
 
 @pytest.mark.parametrize(("name", "inertia"), [("crazyflie", 34.52e-9), ("crazyflie_brushless", 38.93e-9)])
 def test_every_effect_can_be_switched_on_on_a_crazyflie(name, inertia):
-    """Each beside what it needs; flapping takes half of the inertia that its propeller has in the file"""
+    """Each with the effects that it needs; flapping takes half of the propeller's inertia in the file."""
     vehicle = samara.vehicle(name)
-    for effect in switch_names():
-        own = with_effects(vehicle, {**BESIDE.get(effect, {}), effect: numbers_of(effect)})
-        assert own.has(effect)
+    for effect in effect_names():
+        switched = with_effects(vehicle, {**REQUIRED_EFFECTS.get(effect, {}), effect: required_parameters(effect)})
+        assert switched.has(effect)
     flapping = with_effects(vehicle, {"rotor_air": True, "flapping": True})["flapping"]
     assert flapping.blade_inertia == pytest.approx(0.5 * inertia, rel=1e-12)
     with pytest.raises(samara.VehicleError, match=r"flapping\.blade_inertia is missing: expected a number"):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.shipped import shipped
+from support.vehicle_parameters import shipped_vehicle_parameters
 
 import samara
 from samara.core.algebra import Mat3, Vec3
@@ -32,12 +32,12 @@ NAMES = samara.vehicle_names()
 CRAZYFLIE, IRIS = "crazyflie_documented", "iris_documented"
 
 
-def text_of(name: str) -> str:
+def vehicle_text(name: str) -> str:
     return resources.files("samara.vehicles").joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 
 def edit_vehicle(name: str, old: str, new: str) -> str:
-    text = text_of(name)
+    text = vehicle_text(name)
     assert old in text, f"{name}.toml has no {old!r}: the table of this test is out of date"
     return text.replace(old, new, 1)
 
@@ -67,7 +67,7 @@ WRONG = {
     # case: (vehicle, text, its replacement, the field named, the value quoted, the expectation)
     "unknown key": (CRAZYFLIE, "[body]", '[body]\ncolour = "red"', "body.colour", "'red'", "only the keys mass, inertia"),
     "unknown table": (CRAZYFLIE, "[body]", "[wings]\nspan = 1\n[body]", "wings", "{'span': 1}", "only the keys schema, name"),
-    "unknown key of a record": (CRAZYFLIE, "[motor]", "[motor]\npoles = 12", "motor.poles", "12", "rise, fall"),
+    "unknown key of a record": (CRAZYFLIE, "[motor]", "[motor]\npoles = 12", "motor.poles", "12", "time_constant_up, time"),
     "unknown key of a value": (CRAZYFLIE, MASS, f'{MASS}, sauce = "hot"', "body.mass.sauce", "'hot'", "value, unit, source"),
     "key of the other kind of placing": (
         "hakoniwa",
@@ -84,7 +84,7 @@ WRONG = {
     "missing unit": (CRAZYFLIE, MASS, "value = 0.028", "body.mass.unit", "is missing", "a text"),
     "missing spin": (CRAZYFLIE, 'spin    = "cw"\n', "", "rotors[0].spin", "is missing", "one of ccw, cw"),
     "missing coefficient": (CRAZYFLIE, "k_thrust =", "#", "rotors[0].k_thrust", "is missing", "here or in [rotor]"),
-    "missing motor": (CRAZYFLIE, "[motor]", "[drag.motor]", "drag.motor", "'lag'", "only the keys axes, linear"),
+    "missing motor": (CRAZYFLIE, "[motor]", "[drag.motor]", "drag.motor", "'lag'", "only the keys frame, linear"),
     "missing battery": ("hakoniwa", "[battery]", "[damping]", "damping.linear", "is missing", "{ value, unit, source }"),
     "missing rotors": (CRAZYFLIE, "[[rotors]]", "[[others]]", "others", "[{", "rotors"),
     "missing name": (CRAZYFLIE, 'name = "crazyflie_documented"', "", "name", "is missing", "a text"),
@@ -96,7 +96,7 @@ WRONG = {
     "wrong unit": (CRAZYFLIE, MASS, 'value = 28, unit = "oz"', "body.mass", "'oz'", "'kg' or 'g'"),
     "wrong unit of angle": (CRAZYFLIE, 'unit = "deg"', 'unit = "grad"', "rotors[0].azimuth", "'grad'", "'rad' or 'deg'"),
     "wrong unit of charge": (IRIS, 'unit = "A h"', 'unit = "Wh"', "battery[0].capacity", "'Wh'", "'C' or 'A h'"),
-    "wrong unit of the motor": (IRIS, 'unit = "rpm/V"', 'unit = "rpm"', "motor.constant", "'rpm'", "'N m/A' or 'rpm/V'"),
+    "wrong unit of the motor": (IRIS, 'unit = "rpm/V"', 'unit = "rpm"', "motor.kv", "'rpm'", "'N m/A' or 'rpm/V'"),
     "unit as number": (CRAZYFLIE, MASS, "value = 0.028, unit = 1000", "body.mass.unit", "1000", "a text"),
     "bare number": (
         CRAZYFLIE,
@@ -184,7 +184,7 @@ WRONG = {
     "wrench with rotors": (CRAZYFLIE, '"normalized"', '"wrench"', "rotors", "4", "expects none"),
     "rotors without any": ("rigid_body_quadrotor", '"wrench"', '"speed"', "rotors", "0", "at least one"),
     "unknown motor": (CRAZYFLIE, '"lag"', '"steam"', "motor.model", "'steam'", "one of lag, dc"),
-    "unknown drag axes": (CRAZYFLIE, '"world"', '"moon"', "drag.axes", "'moon'", "one of body, world"),
+    "unknown drag frame": (CRAZYFLIE, '"world"', '"moon"', "drag.frame", "'moon'", "one of body, world"),
     "unknown gravity": (CRAZYFLIE, "[gravity]", '[gravity]\nmodel = "none"', "gravity.model", "'none'", "uniform, spherical"),
     "unknown inflow": (IRIS, '"squared"', '"cubed"', "inflow.model", "'cubed'", "one of squared, signed"),
     "unknown battery": (IRIS, '"thevenin"', '"potato"', "battery[0].model", "'potato'", "one of ideal, thevenin"),
@@ -192,7 +192,7 @@ WRONG = {
     "drag that pushes": (CRAZYFLIE, "[0.1, 0.1, 0.2]", "[0.1, -0.1, 0.2]", "drag.linear", "-0.1 N s/m", "not negative"),
     "drag of two": (CRAZYFLIE, "[0.1, 0.1, 0.2]", "[0.1, 0.1]", "drag.linear", "[0.1, 0.1]", "3 numbers"),
     "idle above maximum": (CRAZYFLIE, "value = 2500", "value = 200", "motor", "[300.0, 200.0]", "speed_min < speed_max"),
-    "no time to rise": (CRAZYFLIE, "value = 0.015", "value = 0", "motor.rise", "0 s", "a positive number"),
+    "no time to rise": (CRAZYFLIE, "value = 0.015", "value = 0", "motor.time_constant_up", "0 s", "a positive number"),
     "negative friction": (CRAZYFLIE, "value = 0.8,", "value = -0.8,", "contact.friction", "-0.8", "not negative"),
     "points of two": (CRAZYFLIE, "[[0.033, 0.033, -0.02],", "[[0.033, 0.033],", "contact.points", "[0.033, 0.033]", "of 3"),
     "no points": (
@@ -218,7 +218,7 @@ WRONG = {
     "empty charge table": (IRIS, CHARGES, "[]", "battery[0].table_charge", "[]", "two or more"),
     "charge as number": (IRIS, CHARGES, "1", "battery[0].table_charge", "1", "a list of numbers"),
     "voltage that falls": (IRIS, "[9.0, 10.8,", "[10.8, 9.0,", "battery[0].table_voltage", "[10.8, 9.0", "do not decrease"),
-    "motor without constant": (IRIS, "value = 920", "value = 0", "motor.constant", "0 rpm/V", "a positive number"),
+    "motor without constant": (IRIS, "value = 920", "value = 0", "motor.kv", "0 rpm/V", "a positive number"),
     "controller that makes power": (IRIS, "value = 0.98", "value = 1.7", "motor.efficiency", "1.7", "at most 1"),
     "dead zone over all": (IRIS, 'value = 0.02, unit = "1"', 'value = 1.2, unit = "1"', "motor.dead_zone", "1.2", "than 1"),
     "current that never stops": (IRIS, 'value = 0, unit = "A"', 'value = 3, unit = "A"', "motor.current_min", "3.0", "0 "),
@@ -288,10 +288,10 @@ NONSENSE = (
 )
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_vehicle_parameters())
 def test_no_nonsense_in_any_place_gets_past_the_one_sentence(name):
     """Every value of every file, replaced by each nonsense value in turn, gives a vehicle or a sentence, nothing else."""
-    text = text_of(name)
+    text = vehicle_text(name)
     spans = [
         match.span(1)
         for match in re.finditer(
@@ -308,10 +308,10 @@ def test_no_nonsense_in_any_place_gets_past_the_one_sentence(name):
                 assert len(sentences(error)) <= 2
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_vehicle_parameters())
 def test_a_file_that_lost_a_line_is_never_half_read(name):
     """With any one line removed, the file is a vehicle or is rejected; nothing else happens."""
-    lines = text_of(name).splitlines()
+    lines = vehicle_text(name).splitlines()
     refused = 0
     for i in range(len(lines)):
         try:
@@ -340,7 +340,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 
 # Shipped vehicles match their documents ----------------------------------------------------------------------------
 
-PLAIN = {"schema", "name", "actuation", "description", "model", "axes", "spin"}
+PLAIN = {"schema", "name", "actuation", "description", "model", "frame", "spin"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -362,7 +362,7 @@ def test_every_value_has_a_unit_and_a_source(name):
                 assert key in PLAIN, f"{path}.{key} = {entry!r} has no unit and no source"
         return count
 
-    document = tomllib.loads(text_of(name))
+    document = tomllib.loads(vehicle_text(name))
     assert document["name"] == name
     assert document["description"]
     assert len(samara.vehicle(name).structure.sources) == walk(document, name) > 5
@@ -482,7 +482,7 @@ def test_units_are_converted_on_reading():
     tilted = samara.vehicle("hexarotor_tilted").rotors[0]
     assert tilted.axis_B.z == pytest.approx(np.cos(np.deg2rad(25)), rel=1e-15)
     assert np.dot(tilted.axis_B, tilted.r_B) == pytest.approx(0.0, abs=1e-17)
-    radians = text_of("crazyflie_documented").replace(
+    radians = vehicle_text("crazyflie_documented").replace(
         'value = 45, unit = "deg"', f'value = {math.pi / 4!r}, unit = "rad"'
     )
     assert parse_vehicle(radians, "crazyflie.toml") == samara.vehicle("crazyflie_documented")
@@ -507,7 +507,7 @@ def test_saved_and_loaded_is_the_same_vehicle(name, tmp_path):
 
 def tricopter(**options) -> samara.Vehicle:
     """Three rotors and three masses, built in Python."""
-    motor = Lag(speed_min=50.0, speed_max=900.0, rise=0.02, fall=0.04)
+    motor = Lag(speed_min=50.0, speed_max=900.0, time_constant_up=0.02, time_constant_down=0.04)
     angles = (math.pi / 3, math.pi, -math.pi / 3)
     rotors = [
         Rotor(Vec3(0.2 * math.cos(a), 0.2 * math.sin(a), 0.01), Vec3(0.0, 0.0, 1.0), spin, 1e-5, 0.0, motor=motor)
@@ -534,7 +534,7 @@ def test_a_vehicle_built_in_python_is_saved_and_loaded(tmp_path):
         contact=ContactShape([(0.1, 0.1, -0.1), (-0.1, 0.1, -0.1), (0.0, -0.1, -0.1)], friction=0.5),
         effects={
             "gravity": {"model": "spherical", "acceleration": 9.7},
-            "drag": {"axes": "world", "linear": Vec3(0.1, 0.2, 0.3), "quadratic": Vec3(0.01, 0.02, 0.03)},
+            "drag": {"frame": "world", "linear": Vec3(0.1, 0.2, 0.3), "quadratic": Vec3(0.01, 0.02, 0.03)},
             "damping": Damping(Vec3(1e-3, 2e-3, 3e-3)),
             "inflow": {"model": "signed"},
             "actuator": SecondOrder(30.0, 0.7, 5.0),
@@ -553,16 +553,19 @@ def test_what_all_rotors_share_is_written_once():
     """Values that differ between rotors, in value or source, are written for each of them."""
     tables = tomllib.loads(vehicle_toml(tricopter()))
     assert set(tables["rotor"]) == {"k_thrust", "k_torque", "inertia", "radius"}
-    assert tables["motor"]["rise"]["value"] == 0.02
+    assert tables["motor"]["time_constant_up"]["value"] == 0.02
     assert all(set(rotor_table) == {"position", "axis", "spin"} for rotor_table in tables["rotors"])
     strong_rotor, *other_rotors = tricopter().rotors
     mixed = tricopter().replace(
-        rotors=(strong_rotor._replace(k_thrust=2e-5, motor=strong_rotor.motor._replace(rise=0.03)), *other_rotors)
+        rotors=(
+            strong_rotor._replace(k_thrust=2e-5, motor=strong_rotor.motor._replace(time_constant_up=0.03)),
+            *other_rotors,
+        )
     )
     tables = tomllib.loads(vehicle_toml(mixed))
     assert set(tables["rotor"]) == {"k_torque", "inertia", "radius"} and "motor" not in tables
     assert [rotor_table["k_thrust"]["value"] for rotor_table in tables["rotors"]] == [2e-5, 1e-5, 1e-5]
-    assert [rotor_table["motor"]["rise"]["value"] for rotor_table in tables["rotors"]] == [0.03, 0.02, 0.02]
+    assert [rotor_table["motor"]["time_constant_up"]["value"] for rotor_table in tables["rotors"]] == [0.03, 0.02, 0.02]
     with_sources = tricopter(
         provenance=Provenance(sources=[("rotors[0].radius", "measured"), ("rotors[1].radius", "a guess")])
     )
@@ -621,8 +624,8 @@ def test_a_spread_stands_beside_its_value_until_that_is_replaced():
         CRAZYFLIE, 'mass    = { value = 0.028, unit = "kg",', 'mass    = { value = 0.028, spread = 0.02, unit = "kg",'
     )
     vehicle = parse_vehicle(text, "x.toml")
-    assert vehicle.structure.spreads == (("body.mass", 0.02),)
-    assert parse_vehicle(vehicle_toml(vehicle), "x.toml").structure.spreads == (("body.mass", 0.02),)
+    assert vehicle.structure.relative_uncertainties == (("body.mass", 0.02),)
+    assert parse_vehicle(vehicle_toml(vehicle), "x.toml").structure.relative_uncertainties == (("body.mass", 0.02),)
     assert "spread" not in vehicle_toml(vehicle.replace({"mass": 0.03}))
     with pytest.raises(samara.VehicleError, match=r"body.mass.spread = -1: expected a number above 0"):
         parse_vehicle(text.replace("0.02,", "-1,"), "x.toml")
@@ -636,7 +639,7 @@ def test_numbers_become_plain_floats():
         *vehicle.inertia_B,
         *vehicle["drag"].linear,
         vehicle.rotors[0].k_thrust,
-        vehicle.rotors[0].motor.rise,
+        vehicle.rotors[0].motor.time_constant_up,
     ]
     assert {type(number) for number in numbers} == {float}
 
@@ -653,7 +656,7 @@ def test_numbers_become_plain_floats():
         ({"effects": {"gravity": Gravity(0.0)}}, r"tricopter: gravity\.acceleration = 0\.0 m/s\^2: expected a positive number"),
         ({"effects": {"actuator": SecondOrder(0.0, 0.7, 5.0)}}, r"actuator\.natural_frequency = 0\.0 rad/s: .*positive"),
         ({"actuation": "thought"}, r"tricopter: actuation = 'thought': expected one of normalized, speed"),
-        ({"effects": {"drag": {"axes": "moon"}}}, r"tricopter: drag\.axes = 'moon': expected one of body, world"),
+        ({"effects": {"drag": {"frame": "moon"}}}, r"tricopter: drag\.frame = 'moon': expected one of body, world"),
         ({"contact": ContactShape([Vec3(math.inf, 0.0, 0.0)])}, r"tricopter: contact\.points\[0\] = inf m: expected a finite"),
         ({"contact": ContactShape([Vec3(0.0, 0.0, -0.1)], friction=-1.0)}, r"contact\.friction = -1\.0: .*not negative"),
         ({"battery": [Thevenin(-1.0, (0.0, 1.0), (9.0, 12.0), 0.1, 0.1, 100.0)]}, r"battery\[0\]\.capacity = -1\.0 C"),
@@ -797,7 +800,7 @@ def test_where_numbers_come_from_does_not_change_what_a_vehicle_is():
     """Equal parameters give an equal vehicle and one trace: sources and description are for people."""
     iris = samara.vehicle("iris_documented")
     replaced = iris.replace(mass=1.5)
-    assert replaced.structure.replaced != iris.structure.replaced
+    assert replaced.structure.replaced_parameters != iris.structure.replaced_parameters
     assert replaced.structure == iris.structure
     assert hash(replaced.structure) == hash(iris.structure)
 
@@ -813,7 +816,7 @@ def test_a_name_is_a_text_and_is_quoted_in_one_line():
         parse_vehicle(edit_vehicle(CRAZYFLIE, '"world"', f'"{"-" * 5000}"'), "mine.toml")
     assert len(str(refused.value)) < 500
     with pytest.raises(samara.VehicleError) as refused:
-        parse_vehicle(text_of("crazyflie").replace('unit = "kg"', f'unit = "{"k" * 5000}"', 1), "mine.toml")
+        parse_vehicle(vehicle_text("crazyflie").replace('unit = "kg"', f'unit = "{"k" * 5000}"', 1), "mine.toml")
     assert len(str(refused.value)) < 500
 
 

@@ -1,4 +1,4 @@
-"""The page of a campaign: its numbers are those of the rows, it needs nothing else, and names in it do no harm."""
+"""The page of a campaign: its numbers are those of the rows, it is self-contained, and names in it do no harm."""
 
 import re
 
@@ -7,8 +7,8 @@ import pytest
 from samara.campaigns.campaign import load_campaign
 from samara.campaigns.confidence import clopper_pearson
 from samara.campaigns.store import worst_rows
-from samara.campaigns.sweep import counted, sweep
-from samara.view.report.campaign import campaign_page, percent, write_campaign_page
+from samara.campaigns.sweep import outcome_counts, sweep
+from samara.view.report.campaign import campaign_page, format_percent, write_campaign_page
 
 pytest.importorskip("pyarrow")
 
@@ -32,7 +32,7 @@ mass = {{ normal = [1.0, 0.05], relative = true }}
 "start_W.x" = {{ uniform = [-0.1, 0.1] }}
 
 [degraded]
-worst_error = LIMIT
+max_error = LIMIT
 """
 
 
@@ -53,12 +53,12 @@ def test_rates_intervals_and_the_worst_are_those_of_the_rows(flown, tmp_path):
     write_campaign_page(store.folder, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     text = words(page)
-    for outcome, count in counted(store).items():
+    for outcome, count in outcome_counts(store).items():
         low, high = clopper_pearson(count, 40)
-        assert f"{outcome} {count} {percent(count / 40)} {percent(low)} to {percent(high)}" in text
+        assert f"{outcome} {count} {format_percent(count / 40)} {format_percent(low)} to {format_percent(high)}" in text
     for row in worst_rows(store, campaign, 10):
         assert f"samara sweep replay {store.folder} --row {row} --view" in text
-    assert "normal, 1 ± 0.05 × nominal" in text and store.about["fingerprint"] in text
+    assert "normal, 1 ± 0.05 × nominal" in text and store.metadata["fingerprint"] in text
     assert "a fan of trajectories" in page and "distributions of the metrics" in page
 
 
@@ -71,22 +71,22 @@ def test_the_page_needs_nothing_and_runs_nothing(flown):
 
 
 def test_where_flights_fail(tmp_path):
-    """Failures over each factor, the pairs, and rows that could not be flown apart from them"""
+    """Failure rates over each factor, the pairs, and rows that could not be flown are listed separately."""
     file = tmp_path / "own.toml"
     text = TEXT.replace("LIMIT", "0.05").replace('"expect.max_error" = 0.3', '"expect.max_tilt_deg" = 3.0')
     file.write_text(text.replace("normal = [1.0, 0.05]", "normal = [1.0, 0.6]"))
     store = sweep(file, tmp_path / "out")
     page = campaign_page(store.folder, fly=False)
-    told = store.table().to_pylist()
-    broken = [own for own in told if own["reason"] == "error"]
-    assert broken and f"{len(broken)} could not be flown" in page and f"row {broken[0]['row']}: " in page
-    assert any(own["outcome"] == "fail" for own in told)
+    rows = store.table().to_pylist()
+    unflown = [row for row in rows if row["reason"] == "error"]
+    assert unflown and f"{len(unflown)} could not be flown" in page and f"row {unflown[0]['row']}: " in page
+    assert any(row["outcome"] == "fail" for row in rows)
     assert "failure rate over each factor" in page and "outcomes over pairs of factors" in page
 
 
 def test_no_failure_is_said(flown):
     store, _ = flown
-    assert counted(store)["fail"] or "No flight failed." in campaign_page(store.folder, fly=False)
+    assert outcome_counts(store)["fail"] or "No flight failed." in campaign_page(store.folder, fly=False)
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_no_failure_is_said(flown):
     [(0.0, "0 %"), (1.0, "100 %"), (0.5, "50.0 %"), (0.0123, "1.2 %"), (0.99996, "99.9960 %"), (1e-6, "0.00010 %")],
 )
 def test_percent_has_digits_that_tell_it_from_none_and_all(share, text):
-    assert percent(share) == text
+    assert format_percent(share) == text

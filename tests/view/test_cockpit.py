@@ -1,4 +1,4 @@
-"""The page to fly in: its world under Node is Python's flight; in Chromium it flies by its keys and asks for nothing."""
+"""The cockpit page: its simulation under Node is Python's flight; in Chromium its keys fly it, and it requests nothing."""
 
 import re
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from figures.chromium import Browser, find_chromium, wait_for
 from support.command import call
-from support.node import printed
-from support.repository import do_without
+from support.node import run_script
+from support.repository import skip_or_fail
 from support.tricopter import tricopter
 
 import samara
@@ -16,23 +16,23 @@ from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.export.javascript import js_environment
 from samara.vehicles.build import Provenance
-from samara.view.cockpit.page import DEFAULT, bundled, cockpit_html, modules_of, write_cockpit
+from samara.view.cockpit.page import DEFAULT_VEHICLES, bundle_modules, cockpit_html, page_modules, write_cockpit
 
 SIZE = (900, 600)
 
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    """The page's modules as files, with a hexarotor"""
+    """The page's modules as files, with a hexarotor."""
     folder = tmp_path_factory.mktemp("cockpit")
-    for name, text in modules_of([samara.vehicle("hexarotor_x")]).items():
+    for name, text in page_modules([samara.vehicle("hexarotor_x")]).items():
         (folder / f"{name}.js").write_text(text, encoding="utf-8")
     return folder
 
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory):
-    vehicles = [samara.vehicle(name) for name in DEFAULT]
+    vehicles = [samara.vehicle(name) for name in DEFAULT_VEHICLES]
     return write_cockpit(vehicles, tmp_path_factory.mktemp("page") / "fly.html")
 
 
@@ -41,14 +41,14 @@ def page_file(tmp_path_factory):
 
 @pytest.mark.parametrize("mode", ("rate", "angle", "hold"))
 def test_a_second_of_the_page_is_that_of_python(modules, mode):
-    """Pilot and physics together: the sticks are held, and every number of the state is Python's."""
+    """Controller and physics together, with constant sticks: every component of the state is Python's."""
     sticks = Sticks(0.1, 0.3, -0.2, 0.1)
-    said = printed(
+    output = run_script(
         modules,
         """
         import { vehicles } from "./vehicles.js";
         import { World } from "./world.js";
-        const numbers = (own) => (typeof own === "number" ? [own] : Object.values(own).flatMap(numbers));
+        const numbers = (tree) => (typeof tree === "number" ? [tree] : Object.values(tree).flatMap(numbers));
         const world = new World(vehicles[0]);
         const start = { ...world.state.p_W };
         world.setMode(given.mode);
@@ -58,22 +58,22 @@ def test_a_second_of_the_page_is_that_of_python(modules, mode):
         {"mode": mode, "sticks": sticks._asdict()},
     )
     vehicle = samara.vehicle("hexarotor_x")
-    pilot, simulator, around = stick_pilot(vehicle, mode), samara.compile(vehicle), js_environment(vehicle)
+    pilot, simulator, environment = stick_pilot(vehicle, mode), samara.compile(vehicle), js_environment(vehicle)
     state, _ = samara.hover(vehicle)
-    ticks, start, numbers = said
+    ticks, start, numbers = output
     state = state._replace(p_W=Vec3(**start))
-    memory = pilot.initial_memory(state)
+    controller_state = pilot.initial_state(state)
     for _ in range(250):
-        asked, memory = pilot.asked(state, sticks, vehicle, memory)
-        state = simulator.step(state, tuple(map(float, pilot.command(asked, state, vehicle))), 1e-3, 4, around)
+        wrench, controller_state = pilot.desired_wrench(state, sticks, vehicle, controller_state)
+        state = simulator.step(state, tuple(map(float, pilot.command(wrench, state, vehicle))), 1e-3, 4, environment)
     assert ticks == 1000
     expected = np.array(flatten(state))
     assert np.abs(np.array(numbers) - expected).max() <= 1e-9 * np.abs(expected).max()
 
 
 def test_a_hexarotor_flies_on_without_a_motor_and_falls_without_three(modules):
-    """Told of the one; with three it cannot. A world that was reset is whole in the air again, its motors as broken."""
-    said = printed(
+    """The controller handles one known failure, but not three. After a reset the vehicle hovers again, with the failures."""
+    output = run_script(
         modules,
         """
         import { vehicles } from "./vehicles.js";
@@ -89,17 +89,17 @@ def test_a_hexarotor_flies_on_without_a_motor_and_falls_without_three(modules):
         world.toggle(3);
         const three = run(3);
         world.reset();
-        console.log(JSON.stringify([start, one, three, world.state.p_W.z, world.environment.motor_power]));
+        console.log(JSON.stringify([start, one, three, world.state.p_W.z, world.environment.motor_effectiveness]));
         """,
     )
-    start, one, three, again, power = said
+    start, one, three, again, power = output
     assert one == pytest.approx(start, abs=0.2) and three < 0.3 and again == start
     assert power == [1, 0, 0, 0, 1, 1]
 
 
 def test_wind_comes_from_where_it_is_said_to(modules):
-    """From the west it blows east, without gusts exactly; with them it varies about that."""
-    said = printed(
+    """From the west it blows east, exactly without gusts; with gusts it varies about that."""
+    output = run_script(
         modules,
         """
         import { vehicles } from "./vehicles.js";
@@ -113,14 +113,14 @@ def test_wind_comes_from_where_it_is_said_to(modules):
         console.log(JSON.stringify([steady, gusty]));
         """,
     )
-    steady, gusty = said
+    steady, gusty = output
     assert (steady["x"], steady["y"], steady["z"]) == pytest.approx((4.0, 0.0, 0.0), abs=1e-9)
     assert np.mean(gusty) == pytest.approx(4.0, abs=0.6) and 0.6 < np.std(gusty) < 1.4
 
 
 def test_keys_ease_in_and_a_gamepad_is_read_as_pilots_hold_it(modules):
-    """Mode 2: the left stick climbs and turns, the right one leans; near the middle nothing, pushed away is forward."""
-    said = printed(
+    """Mode 2: the left stick climbs and yaws, the right one tilts; a dead zone in the centre, pushed away is forward."""
+    output = run_script(
         modules,
         """
         import { Sticks } from "./sticks.js";
@@ -140,13 +140,13 @@ def test_keys_ease_in_and_a_gamepad_is_read_as_pilots_hold_it(modules):
         console.log(JSON.stringify(said));
         """,
     )
-    eased, full, released, pad, name, dragged = said
+    eased, full, released, pad, name, dragged = output
     assert 0.0 < eased < 0.5 and (full, released, name, dragged) == (1, 0, "Pad", -0.5)
     assert pad == {"roll": 1, "pitch": 1, "yaw": 0, "throttle": 1}
 
 
 def test_hoops_are_passed_in_their_order_and_from_behind_they_do_not_count(modules):
-    said = printed(
+    output = run_script(
         modules,
         """
         import { Course } from "./course.js";
@@ -161,8 +161,8 @@ def test_hoops_are_passed_in_their_order_and_from_behind_they_do_not_count(modul
         console.log(JSON.stringify([said, course.lastLap]));
         """,
     )
-    assert said[0] == [0, 0, 1, 1, 2, 3, 4, 5, 0, 1]
-    assert said[1] == 14.0
+    assert output[0] == [0, 0, 1, 1, 2, 3, 4, 5, 0, 1]
+    assert output[1] == 14.0
 
 
 # The file -----------------------------------------------------------------------------------------------------------
@@ -175,11 +175,11 @@ def test_modules_become_one_script_in_the_order_they_need_each_other():
         "a": "export const one = 1;\n",
         "idle": "export const none = 0;\n",
     }
-    script = bundled(modules, "main")
+    script = bundle_modules(modules, "main")
     assert re.findall(r"const module_(\w+)", script) == ["a", "b", "main"]
     assert "import" not in script and "export" not in script
     with pytest.raises(ValueError, match="modules import each other: a → b → a"):
-        bundled({"a": 'import { b } from "./b.js";\n', "b": 'import { a } from "./a.js";\n'}, "a")
+        bundle_modules({"a": 'import { b } from "./b.js";\n', "b": 'import { a } from "./a.js";\n'}, "a")
 
 
 def test_the_page_is_one_small_file_that_loads_nothing(page_file):
@@ -188,18 +188,18 @@ def test_the_page_is_one_small_file_that_loads_nothing(page_file):
     assert "default-src 'none'" in text
     assert re.findall(r"<(?:link|img|iframe)\b|\bsrc=|\bimport ", text.replace("w3.org", "")) == []
     assert text.count("<script") == text.count("</script>") == 1
-    assert cockpit_html([samara.vehicle(name) for name in DEFAULT]) == text
+    assert cockpit_html([samara.vehicle(name) for name in DEFAULT_VEHICLES]) == text
 
 
 def test_a_name_cannot_end_the_script():
-    own = samara.build_vehicle(
+    vehicle = samara.build_vehicle(
         "</script><b>",
         mass=0.03,
         inertia=(1.4e-5, 1.4e-5, 2.2e-5),
         rotors=samara.vehicle("crazyflie_documented").rotors,
         provenance=Provenance("<!-- </script>"),
     )
-    text = cockpit_html([own])
+    text = cockpit_html([vehicle])
     assert text.count("</script>") == 1 and "<!--" not in text
 
 
@@ -228,7 +228,7 @@ def test_samara_export_web(monkeypatch, capsys, tmp_path):
 def page(page_file):
     program = find_chromium()
     if program is None:
-        do_without("Chromium is not installed")
+        skip_or_fail("Chromium is not installed")
     browser = Browser(program, SIZE)
     page = browser.page(page_file.as_uri(), SIZE)
     wait_for(lambda: page.evaluate("!!window.samara && samara.world.time > 0"), 60.0, "the page to fly")
@@ -236,17 +236,17 @@ def page(page_file):
     browser.close()
 
 
-def hold_key(page, code, number, until, what):
-    """A key down until something is true"""
+def hold_key(page, code, number, condition, description):
+    """Hold a key until a condition is true."""
     page.call("Input.dispatchKeyEvent", type="rawKeyDown", key=code, code=code, windowsVirtualKeyCode=number)
     try:
-        wait_for(lambda: page.evaluate(until), 60.0, what)
+        wait_for(lambda: page.evaluate(condition), 60.0, description)
     finally:
         page.call("Input.dispatchKeyEvent", type="keyUp", key=code, code=code, windowsVirtualKeyCode=number)
 
 
 def test_keys_fly_it(page):
-    """Up is up, and let go it stays; the arrows fly it east, where its nose points; R starts again."""
+    """W climbs, and released it hovers; the arrows fly it east, where its nose points; R restarts."""
     start = page.evaluate("samara.world.state.p_W.z")
     hold_key(page, "KeyW", 87, f"samara.world.state.p_W.z > {start} + 0.3", "a climb")
     hold_key(page, "ArrowUp", 38, "samara.world.state.v_W.x > 0.4", "forward flight")
@@ -263,31 +263,33 @@ def test_another_craft_wind_and_a_broken_motor_are_chosen_on_the_page(page):
         "Object.assign(document.getElementById('vehicle'), { value: 2 }).dispatchEvent(new Event('change'));"
         "Object.assign(document.getElementById('wind'), { value: 5 }).dispatchEvent(new Event('input'))"
     )
-    assert page.evaluate("samara.world.vehicle.appearance.name") == DEFAULT[2]
+    assert page.evaluate("samara.world.vehicle.appearance.name") == DEFAULT_VEHICLES[2]
     assert "5.0 m/s from W" in page.text
     page.evaluate("document.querySelectorAll('.motor')[1].dispatchEvent(new MouseEvent('click'))")
-    assert page.evaluate("samara.world.environment.motor_power") == [1, 0, 1, 1, 1, 1]
+    assert page.evaluate("samara.world.environment.motor_effectiveness") == [1, 0, 1, 1, 1, 1]
     wait_for(lambda: page.evaluate("document.querySelectorAll('.motor.failed').length") == 1, 30.0, "a broken motor")
 
 
 def test_there_is_a_picture_of_sky_ground_and_shadow(page):
-    """The sky is bluer than the ground, and where the shadow falls it is darker than beside it."""
+    """The sky is bluer than the ground, and the shadow is darker than the ground beside it."""
     from io import BytesIO
 
     from PIL import Image
 
-    page.evaluate("samara.selectVehicle(samara.vehicles[0]); samara.world.wind.speed = 0; document.body.classList.add('bare')")
-    page.evaluate("document.querySelectorAll('.card, header').forEach((own) => (own.style.visibility = 'hidden'))")
+    page.evaluate(
+        "samara.selectVehicle(samara.vehicles[0]); samara.world.wind.speed = 0; document.body.classList.add('bare')"
+    )
+    page.evaluate("document.querySelectorAll('.card, header').forEach((card) => (card.style.visibility = 'hidden'))")
     page.evaluate(
         "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 200))))"
     )
-    seen = np.asarray(Image.open(BytesIO(page.picture())).convert("RGB"), dtype=float)
-    page.evaluate("document.querySelectorAll('.card, header').forEach((own) => (own.style.visibility = ''))")
-    sky, ground = seen[5:15].mean(axis=(0, 1)), seen[300:, :200].mean(axis=(0, 1))
+    pixels = np.asarray(Image.open(BytesIO(page.picture())).convert("RGB"), dtype=float)
+    page.evaluate("document.querySelectorAll('.card, header').forEach((card) => (card.style.visibility = ''))")
+    sky, ground = pixels[5:15].mean(axis=(0, 1)), pixels[300:, :200].mean(axis=(0, 1))
     assert sky[2] > sky[1] > sky[0] and ground[1] > ground[2] and sky.sum() > ground.sum() + 100
-    assert seen[450:, 250:650].sum(axis=2).min() < 0.75 * ground.sum()
+    assert pixels[450:, 250:650].sum(axis=2).min() < 0.75 * ground.sum()
 
 
 def test_it_complains_of_nothing_and_asks_for_nothing(page, page_file):
-    assert page.complaints() == []
-    assert page.asked_for() == [page_file.as_uri()]
+    assert page.console_errors() == []
+    assert page.requested_addresses() == [page_file.as_uri()]

@@ -9,12 +9,12 @@ from jax.experimental import pallas as pl
 import samara
 from samara.compiler.compiled_step import CompiledStep
 from samara.compiler.jax.arrays import Launch, precision, triton_options
-from samara.compiler.jax.folding_scalar import folded, grids_in, grids_loaded_by, new_trace, unfolded
+from samara.compiler.jax.folding_scalar import collect_grids, fold_tree, new_trace, override_grid_loader, unfold_leaves
 from samara.core.algebra import IDENTITY, ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
-from samara.scenario.world import Placed, World
+from samara.scenario.world import Obstacle, World
 from samara.sim.stages.ground import find_ground, standing_surfaces
 from samara.world.ground import ground_below
 from samara.world.obstacles import HeightMap
@@ -35,7 +35,7 @@ CASES = {"plane": (Ground(Vec3(0.1, 0.2, -0.4), Vec3(0.0, -0.6, 0.8)), TOPS), "m
 
 
 def drones(n):
-    """Positions over all of the solids and beside them, attitudes upright and tilted"""
+    """Return positions over all of the solids and beside them, attitudes upright and tilted."""
     rng = np.random.default_rng(3)
     p_W = rng.uniform([-2.4, -2.4, 0.0], [2.4, 2.4, 2.5], (n, 3))
     roll, pitch, yaw = rng.normal(size=(3, n)) * np.array([[0.05], [0.05], [2.0]])
@@ -51,33 +51,33 @@ def test_numbers_arrays_and_compiled_code_give_the_same_bits(case):
     ground, tops = CASES[case]
     p_W, q_WB = drones(203)
     expected = rows(ground_below(p_W, q_WB, ground=ground, tops=tops, feet_B=FEET_B), 203)
-    used = {tuple(normal) for normal in np.round(expected[3:].T, 6)}
-    assert len(used) > (3 if tops else 1)  # no solid hides all others
+    normals = {tuple(normal) for normal in np.round(expected[3:].T, 6)}
+    assert len(normals) > (3 if tops else 1)  # no solid hides all others
 
     for as_written in (False, True):
         code = CompiledStep(
-            lambda own, held: ground_below(*held, ground=ground, tops=tops, feet_B=FEET_B),
+            lambda carry, inputs: ground_below(*inputs, ground=ground, tops=tops, feet_B=FEET_B),
             Ground(),
             (ZERO, IDENTITY),
-            as_written=as_written,
+            unsimplified=as_written,
         )
         machine = code.machine(203)
-        machine.held[:] = np.stack(flatten((p_W, q_WB)))
+        machine.held_inputs[:] = np.stack(flatten((p_W, q_WB)))
         machine.run()
         assert np.array_equal(machine.carry, expected), as_written
 
     world = World(
-        tuple(Placed(str(k), solid) for k, solid in enumerate(tops)), terrain=None if case == "plane" else ground
+        tuple(Obstacle(str(k), solid) for k, solid in enumerate(tops)), terrain=None if case == "plane" else ground
     )
     surface, standing = standing_surfaces(world, ground if case == "plane" else Ground())
-    upright = Ground(ZERO, Vec3(1.0, 0.0, 0.0))  # no ground is
-    known = {"vehicle": samara.vehicle("iris_documented"), "ground": surface, "tops": standing}
-    (plane,) = find_ground(p_W, q_WB, upright, **known)
+    upright = Ground(ZERO, Vec3(1.0, 0.0, 0.0))  # unlike any ground here
+    parameters = {"vehicle": samara.vehicle("iris_documented"), "ground": surface, "tops": standing}
+    (plane,) = find_ground(p_W, q_WB, upright, **parameters)
     assert np.stack([np.broadcast_to(leaf, (203,)) for leaf in flatten(plane)]).tobytes() == expected.tobytes()
 
     for k in range(0, 203, 29):
-        one = unflatten((p_W, q_WB), iter([float(leaf[k]) for leaf in flatten((p_W, q_WB))]))
-        assert flatten(ground_below(*one, ground=ground, tops=tops, feet_B=FEET_B)) == expected[:, k].tolist()
+        drone = unflatten((p_W, q_WB), iter([float(leaf[k]) for leaf in flatten((p_W, q_WB))]))
+        assert flatten(ground_below(*drone, ground=ground, tops=tops, feet_B=FEET_B)) == expected[:, k].tolist()
 
 
 def test_the_top_of_a_box_is_the_ground_only_where_all_feet_are_over_it():
@@ -95,32 +95,34 @@ def test_a_position_that_is_not_a_number_does_not_crash():
     plane = ground_below(nowhere, IDENTITY, ground=HILLS, tops=TOPS, feet_B=FEET_B)
     assert np.isnan(plane.point_W.z)
     machine = CompiledStep(
-        lambda own, held: ground_below(*held, ground=HILLS, tops=TOPS, feet_B=FEET_B), Ground(), (nowhere, IDENTITY)
+        lambda carry, inputs: ground_below(*inputs, ground=HILLS, tops=TOPS, feet_B=FEET_B),
+        Ground(),
+        (nowhere, IDENTITY),
     ).machine()
     machine.run()
     assert np.isnan(machine.carry[2, 0])
 
 
-def _traced(leaves, dtype):
+def _trace_ground(leaves, dtype):
     """Point and normal in folded scalars"""
-    p_W, q_WB = folded((ZERO, IDENTITY), leaves, new_trace(jnp.dtype(dtype)))
+    p_W, q_WB = fold_tree((ZERO, IDENTITY), leaves, new_trace(jnp.dtype(dtype)))
     plane = ground_below(p_W, q_WB, ground=HILLS, tops=TOPS[:2], feet_B=FEET_B[:1])
-    return [jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(plane)]
+    return [jnp.broadcast_to(x, leaves[0].shape) for x in unfold_leaves(plane)]
 
 
-def _kernel(leaves, dtype="float64", **how):
-    """The same in one kernel, which reads the grids from its operands"""
-    grids = grids_in(lambda: jax.eval_shape(lambda *x: _traced(x, dtype), *leaves))
+def _kernel(leaves, dtype="float64", **options):
+    """Compute the same in one kernel, which reads the grids from its operands."""
+    grids = collect_grids(lambda: jax.eval_shape(lambda *x: _trace_ground(x, dtype), *leaves))
 
     def body(*references):
         tables = dict(zip(grids, references[7 : 7 + len(grids)], strict=True))
-        with grids_loaded_by(lambda grid, at: tables[grid][at]):
-            plane = _traced([own[:] for own in references[:7]], dtype)
-        for into, row in zip(references[7 + len(grids) :], plane, strict=True):
-            into[:] = row
+        with override_grid_loader(lambda grid, at: tables[grid][at]):
+            plane = _trace_ground([reference[:] for reference in references[:7]], dtype)
+        for output, row in zip(references[7 + len(grids) :], plane, strict=True):
+            output[:] = row
 
     shape = jax.ShapeDtypeStruct(leaves[0].shape, dtype)
-    return pl.pallas_call(body, out_shape=[shape] * 6, **(how or {"interpret": True}))(
+    return pl.pallas_call(body, out_shape=[shape] * 6, **(options or {"interpret": True}))(
         *leaves, *(jnp.asarray(grid.values.ravel(), dtype) for grid in grids)
     )
 
@@ -131,9 +133,11 @@ def test_jax_agrees_with_numpy(executor):
     expected = rows(ground_below(p_W, q_WB, ground=HILLS, tops=TOPS[:2], feet_B=FEET_B[:1]), 64)
     with precision("float64"):
         leaves = [jnp.asarray(x) for x in flatten((p_W, q_WB))]
-        compute = jax.jit(_kernel if executor == "kernel" else lambda x: _traced(x, "float64"), compiler_options=QUICK)
-        found = np.stack([np.asarray(x) for x in compute(leaves)])
-    assert np.abs(found - expected).max() < 1e-13
+        compute = jax.jit(
+            _kernel if executor == "kernel" else lambda x: _trace_ground(x, "float64"), compiler_options=QUICK
+        )
+        computed = np.stack([np.asarray(x) for x in compute(leaves)])
+    assert np.abs(computed - expected).max() < 1e-13
 
 
 @pytest.mark.long

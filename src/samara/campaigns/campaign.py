@@ -25,20 +25,27 @@ from os.path import relpath
 from pathlib import Path
 from typing import NamedTuple
 
-from samara.campaigns.distributions import KINDS, Choice, Correlated, Distribution, Grid, distribution
+from samara.campaigns.distributions import (
+    DISTRIBUTIONS,
+    DiscreteUniform,
+    Distribution,
+    GridAxis,
+    MultivariateNormal,
+    distribution,
+)
 from samara.campaigns.samplers import GRID, SAMPLERS
-from samara.core.budget import collect_named_files, path_beside, read_bytes, read_text
+from samara.core.budget import collect_named_files, read_bytes, read_text, resolve_sibling_path
 from samara.core.coerce import is_number
 from samara.core.quantity import Scalar
-from samara.core.sanitise import LINE, shown
-from samara.core.toml import File, Table, document, is_file, toml_value
+from samara.core.sanitise import MAX_QUOTED_LENGTH, quote_value
+from samara.core.toml import TomlFile, TomlTable, is_toml_path, parse_document, toml_value
 from samara.record.metrics import FLIGHT_METRICS
 from samara.scenario.file import load_scenario
 from samara.scenario.scenario import Scenario
 
 SCHEMA = 1
-MOST_FLIGHTS = 10**9
-ENDINGS = (".csv", ".parquet")
+MAX_FLIGHTS = 10**9
+TABLE_SUFFIXES = (".csv", ".parquet")
 
 
 class CampaignError(ValueError):
@@ -47,18 +54,18 @@ class CampaignError(ValueError):
 
 def label(name: str) -> str:
     """Return a name from a file for a message: unchanged if it is short and printable, else quoted."""
-    return name if name.isprintable() and len(name) <= LINE else shown(name)
+    return name if name.isprintable() and len(name) <= MAX_QUOTED_LENGTH else quote_value(name)
 
 
-class Factor(NamedTuple):
+class VariedParameter(NamedTuple):
     """A varied parameter: its name, its distribution, and whether it multiplies the vehicle's value."""
 
     name: str
-    how: Distribution
+    distribution: Distribution
     relative: bool = False
 
 
-class Kept(NamedTuple):
+class RecordedFlights(NamedTuple):
     """The flights to record: counts of the worst flights and of failures, and every n-th flight."""
 
     worst: int = 3
@@ -66,10 +73,10 @@ class Kept(NamedTuple):
     every: int = 0
 
 
-KEPT = Kept()
+DEFAULT_RECORDED_FLIGHTS = RecordedFlights()
 
 
-class Stop(NamedTuple):
+class StoppingRule(NamedTuple):
     """The stopping rule: end when the confidence interval of the success rate is ± `half_width` or narrower."""
 
     half_width: float
@@ -86,28 +93,30 @@ class Campaign:
     seed: int = 1
     sampler: str = "independent"
     settings: tuple[tuple[str, Scalar], ...] = ()
-    factors: tuple[Factor, ...] = ()
-    correlated: tuple[Correlated, ...] = ()
-    table: str = ""
+    factors: tuple[VariedParameter, ...] = ()
+    correlated: tuple[MultivariateNormal, ...] = ()
+    samples: str = ""
     degraded: tuple[tuple[str, float], ...] = ()
-    kept: Kept = KEPT
-    stop: Stop | None = None
-    worst_by: str = "worst_error"
+    record: RecordedFlights = DEFAULT_RECORDED_FLIGHTS
+    stop: StoppingRule | None = None
+    rank_by: str = "max_error"
     origin: str = "campaign"
     folder: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the varied parameters in the order of their columns; those of a table come after them."""
+        """The names of the varied parameters in the order of their columns; those of a sample table come after them."""
         return (*(group.name for group in self.factors), *(name for group in self.correlated for name in group.names))
 
     @property
     def file(self) -> str | Path:
         """The scenario: its name, or the path of its file in the campaign's folder."""
         try:
-            return path_beside(Path(self.folder), self.scenario) if is_file(self.scenario) else self.scenario
+            return (
+                resolve_sibling_path(Path(self.folder), self.scenario) if is_toml_path(self.scenario) else self.scenario
+            )
         except ValueError as error:
-            raise CampaignError(f"{self.origin}: scenario = {shown(self.scenario)}: {error}") from None
+            raise CampaignError(f"{self.origin}: scenario = {quote_value(self.scenario)}: {error}") from None
 
     def read_scenario(self, row_settings: Mapping[str, float] | None = None) -> Scenario:
         """Read the scenario with the campaign's settings, which are as untrusted as its file, and with a row's parameters.
@@ -120,7 +129,7 @@ class Campaign:
 
     def named_files(self) -> dict[str, Path]:
         """Every file that the campaign, its scenario and its vehicles name, by its path below the campaign's folder."""
-        paths = [*self._read_once[1], *([self.table_path()] if self.table else [])]
+        paths = [*self._read_once[1], *([self.samples_path()] if self.samples else [])]
         return {Path(relpath(path, self.folder or ".")).as_posix(): path for path in paths if path.is_file()}
 
     @cached_property
@@ -130,18 +139,18 @@ class Campaign:
             scenario = load_scenario(self.file, dict(self.settings), folder=Path(self.folder))
         return scenario, paths
 
-    def table_path(self) -> Path:
+    def samples_path(self) -> Path:
         """Return the path of the sample table, in the campaign's folder."""
         try:
-            return path_beside(Path(self.folder), self.table)
+            return resolve_sibling_path(Path(self.folder), self.samples)
         except ValueError as error:
-            raise CampaignError(f"{self.origin}: table.file = {shown(self.table)}: {error}") from None
+            raise CampaignError(f"{self.origin}: samples.file = {quote_value(self.samples)}: {error}") from None
 
     def fingerprint(self) -> str:
         """Return a hash of everything that determines the rows: the campaign, and the files that it and its scenario name."""
         fields = [
             *(self.scenario, self.seed, self.sampler, self.settings, self.factors, self.correlated),
-            *(self.degraded, self.worst_by, self.flights if self.sampler in ("latin", GRID) else 0),
+            *(self.degraded, self.rank_by, self.flights if self.sampler in ("latin", GRID) else 0),
         ]
         text = json.dumps([[type(value).__name__, value] for value in fields], default=str)
         digest = hashlib.sha256(text.encode())
@@ -151,17 +160,17 @@ class Campaign:
 
 
 def load_campaign(path: str | Path) -> Campaign:
-    """Load a campaign from its file; CampaignError if it is invalid."""
-    return parse_campaign(read_campaign(path), str(path), folder_of(path))
+    """Load a campaign from its file; raise CampaignError if it is invalid."""
+    return parse_campaign(read_campaign(path), str(path), campaign_folder(path))
 
 
-def folder_of(path: str | Path) -> Path:
+def campaign_folder(path: str | Path) -> Path:
     """Return the folder of a campaign's file, which holds the files it names."""
     return Path(path).resolve().parent
 
 
 def read_campaign(path: str | Path) -> str:
-    """Return the text of a campaign's file; CampaignError if it cannot be read."""
+    """Return the text of a campaign's file; raise CampaignError if it cannot be read."""
     try:
         return read_text(Path(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -170,45 +179,45 @@ def read_campaign(path: str | Path) -> str:
 
 def parse_campaign(text: str, origin: str, folder: Path) -> Campaign:
     """Parse a campaign from the text of its file; the files it names are in `folder`."""
-    file = Table(document(text, origin, CampaignError), File(origin, CampaignError))
+    file = TomlTable(parse_document(text, origin, CampaignError), TomlFile(origin, CampaignError))
     file.schema(SCHEMA)
     vary = file.optional_table("vary")
     factors = tuple(_varied_parameter(vary, name) for name in list(vary.entries)) if vary else ()
-    correlated = tuple(_correlated(campaign) for campaign in file.tables("correlated"))
+    correlated = tuple(_parse_correlated(table) for table in file.tables("correlated"))
     settings = file.optional_table("settings")
-    table = file.optional_table("table")
+    samples = file.optional_table("samples")
     degraded = file.optional_table("degraded")
-    recorded, stop = file.optional_table("keep"), file.optional_table("stop")
+    record, stop = file.optional_table("record"), file.optional_table("stop")
     sampler = file.text("sampler", "independent", SAMPLERS)
     campaign = Campaign(
         name=file.text("name", Path(origin).stem),
         scenario=file.text("scenario"),
         flights=_flights(file, sampler, factors),
-        seed=file.whole("seed", 1, low=0, high=2**63 - 1),
+        seed=file.integer("seed", 1, low=0, high=2**63 - 1),
         sampler=sampler,
-        settings=tuple(sorted(_flat(settings.entries))) if settings else (),
+        settings=tuple(sorted(_flatten(settings.entries))) if settings else (),
         factors=factors,
         correlated=correlated,
-        table=_table(table) if table else "",
-        degraded=_degraded(degraded) if degraded else (),
-        kept=_kept(recorded) if recorded else KEPT,
+        samples=_samples(samples) if samples else "",
+        degraded=_parse_degraded(degraded) if degraded else (),
+        record=_recorded_flights(record) if record else DEFAULT_RECORDED_FLIGHTS,
         stop=_stop(stop) if stop else None,
-        worst_by=file.text("worst_by", "worst_error", FLIGHT_METRICS),
+        rank_by=file.text("rank_by", "max_error", FLIGHT_METRICS),
         origin=origin,
         folder=str(folder),
     )
     file.finish()
-    return checked(campaign)
+    return require_valid(campaign)
 
 
-def checked(campaign: Campaign) -> Campaign:
-    """Return the campaign; CampaignError if a name is varied twice or a grid has other distributions."""
+def require_valid(campaign: Campaign) -> Campaign:
+    """Return the campaign; raise CampaignError if a name is varied twice or a grid has other distributions."""
     names = campaign.names
     for name in names:
         if names.count(name) > 1:
             raise CampaignError(f"{campaign.origin}: {label(name)} is varied {names.count(name)} times; expected once")
     if campaign.sampler == GRID:
-        invalid = [factor.name for factor in campaign.factors if not isinstance(factor.how, Grid)]
+        invalid = [factor.name for factor in campaign.factors if not isinstance(factor.distribution, GridAxis)]
         invalid += [name for group in campaign.correlated for name in group.names]
         if invalid or not campaign.factors:
             raise CampaignError(
@@ -218,35 +227,37 @@ def checked(campaign: Campaign) -> Campaign:
     return campaign
 
 
-def _flights(file: Table, sampler: str, factors: tuple[Factor, ...]) -> int:
+def _flights(file: TomlTable, sampler: str, factors: tuple[VariedParameter, ...]) -> int:
     if sampler != GRID:
         if "flights" not in file:
-            raise file.missing("flights", "the flight count")
-        return file.whole("flights", 0, low=1, high=MOST_FLIGHTS)
-    count = math.prod(len(factor.how.values) for factor in factors if isinstance(factor.how, Grid))
-    if "flights" in file and file.whole("flights", 0, low=1, high=MOST_FLIGHTS) != count:
+            raise file.missing_error("flights", "the flight count")
+        return file.integer("flights", 0, low=1, high=MAX_FLIGHTS)
+    count = math.prod(
+        len(factor.distribution.values) for factor in factors if isinstance(factor.distribution, GridAxis)
+    )
+    if "flights" in file and file.integer("flights", 0, low=1, high=MAX_FLIGHTS) != count:
         raise CampaignError(
             f"{file.file.origin}: flights is not {count}, the number of points of its grid; leave it out"
         )
     return count
 
 
-def _varied_parameter(vary: Table, name: str) -> Factor:
+def _varied_parameter(vary: TomlTable, name: str) -> VariedParameter:
     table = vary.table(name)
     relative = table.flag("relative", False)
-    matches = [distribution_name for distribution_name in KINDS if distribution_name in table]
+    matches = [distribution_name for distribution_name in DISTRIBUTIONS if distribution_name in table]
     if len(matches) != 1:
-        raise table.wrong(f" has {len(matches)} distributions: expected one of {', '.join(KINDS)}", "")
+        raise table.make_error(f" has {len(matches)} distributions: expected one of {', '.join(DISTRIBUTIONS)}", "")
     (distribution_name,) = matches
     numbers = table.numbers(distribution_name)
     table.finish()
     try:
-        return Factor(name, distribution(distribution_name, numbers), relative)
+        return VariedParameter(name, distribution(distribution_name, numbers), relative)
     except ValueError as error:
         raise CampaignError(f"{vary.file.origin}: vary.{label(name)}: {error}") from None
 
 
-def _correlated(table: Table) -> Correlated:
+def _parse_correlated(table: TomlTable) -> MultivariateNormal:
     names = table.take("names", "a list of names")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise table.error("names", names, "a list of names")
@@ -255,19 +266,19 @@ def _correlated(table: Table) -> Correlated:
     if not isinstance(rows, list) or not all(isinstance(row, list) and all(map(is_number, row)) for row in rows):
         raise table.error("covariance", rows, "a list of rows of finite numbers")
     table.finish()
-    with table.at("covariance"):
-        return Correlated.of(tuple(names), mean, tuple(tuple(float(x) for x in row) for row in rows))
+    with table.error_context("covariance"):
+        return MultivariateNormal.create(tuple(names), mean, tuple(tuple(float(x) for x in row) for row in rows))
 
 
-def _table(table: Table) -> str:
+def _samples(table: TomlTable) -> str:
     name = table.text("file")
     table.finish()
-    if not name.endswith(ENDINGS):
-        raise table.error("file", name, f"a file that ends in {' or '.join(ENDINGS)}")
+    if not name.endswith(TABLE_SUFFIXES):
+        raise table.error("file", name, f"a file that ends in {' or '.join(TABLE_SUFFIXES)}")
     return name
 
 
-def _degraded(table: Table) -> tuple[tuple[str, float], ...]:
+def _parse_degraded(table: TomlTable) -> tuple[tuple[str, float], ...]:
     limits = tuple((name, table.number(name)) for name in list(table.entries))
     for name, value in limits:
         if name not in FLIGHT_METRICS:
@@ -275,30 +286,35 @@ def _degraded(table: Table) -> tuple[tuple[str, float], ...]:
     return limits
 
 
-def _kept(table: Table) -> Kept:
-    recorded = Kept(*(table.whole(name, default, low=0, high=10_000) for name, default in KEPT._asdict().items()))
+def _recorded_flights(table: TomlTable) -> RecordedFlights:
+    recorded = RecordedFlights(
+        *(
+            table.integer(name, default, low=0, high=10_000)
+            for name, default in DEFAULT_RECORDED_FLIGHTS._asdict().items()
+        )
+    )
     table.finish()
     return recorded
 
 
-def _stop(table: Table) -> Stop:
+def _stop(table: TomlTable) -> StoppingRule:
     half_width = table.number("half_width", above=0.0, upto=0.5)
-    stop = Stop(half_width, table.number("confidence", 0.95, above=0.5, upto=0.999999))
+    stop = StoppingRule(half_width, table.number("confidence", 0.95, above=0.5, upto=0.999999))
     table.finish()
     return stop
 
 
-def _flat(entries: Mapping[str, Scalar], path: str = "") -> list[tuple[str, Scalar]]:
+def _flatten(entries: Mapping[str, Scalar], path: str = "") -> list[tuple[str, Scalar]]:
     """Return the values of nested tables by their dotted names, as for `--set`."""
     settings: list[tuple[str, Scalar]] = []
     for key, value in entries.items():
-        settings += _flat(value, f"{path}{key}.") if isinstance(value, dict) else [(f"{path}{key}", value)]
+        settings += _flatten(value, f"{path}{key}.") if isinstance(value, dict) else [(f"{path}{key}", value)]
     return settings
 
 
 def campaign_toml(campaign: Campaign) -> str:
     """Return the text of a campaign's file, which `parse_campaign` reads back as the same campaign."""
-    names = ("name", "scenario", "flights", "seed", "sampler", "worst_by")
+    names = ("name", "scenario", "flights", "seed", "sampler", "rank_by")
     entries = {name: getattr(campaign, name) for name in names if name != "flights" or campaign.sampler != GRID}
     lines = [f"schema = {SCHEMA}", *_toml_entries(entries)]
     if campaign.settings:
@@ -306,21 +322,25 @@ def campaign_toml(campaign: Campaign) -> str:
     if campaign.factors:
         lines += ["", "[vary]"]
     distribution_names = {
-        distribution_type: distribution_name for distribution_name, distribution_type in KINDS.items()
+        distribution_type: distribution_name for distribution_name, distribution_type in DISTRIBUTIONS.items()
     }
     for factor in campaign.factors:
-        numbers = factor.how.values if isinstance(factor.how, (Choice, Grid)) else factor.how
+        numbers = (
+            factor.distribution.values
+            if isinstance(factor.distribution, (DiscreteUniform, GridAxis))
+            else factor.distribution
+        )
         relative = ", relative = true" if factor.relative else ""
-        text = f"{distribution_names[type(factor.how)]} = {toml_value(list(numbers))}{relative}"
+        text = f"{distribution_names[type(factor.distribution)]} = {toml_value(list(numbers))}{relative}"
         lines.append(f"{toml_value(factor.name)} = {{ {text} }}")
     for group in campaign.correlated:
         entries = {"names": list(group.names), "mean": list(group.mean), "covariance": group.covariance}
         lines += ["", "[[correlated]]", *_toml_entries(entries)]
-    if campaign.table:
-        lines += ["", "[table]", f"file = {toml_value(campaign.table)}"]
+    if campaign.samples:
+        lines += ["", "[samples]", f"file = {toml_value(campaign.samples)}"]
     if campaign.degraded:
         lines += ["", "[degraded]", *_toml_entries(dict(campaign.degraded))]
-    lines += ["", "[keep]", *_toml_entries(campaign.kept._asdict())]
+    lines += ["", "[record]", *_toml_entries(campaign.record._asdict())]
     if campaign.stop:
         lines += ["", "[stop]", *_toml_entries(campaign.stop._asdict())]
     return "\n".join(lines) + "\n"

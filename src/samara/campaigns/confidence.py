@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from samara.core.lazy_import import scipy
+from samara.core.lazy_import import import_scipy
 from samara.core.quantity import Scalar
 
 _PURPOSE = "the statistics of a campaign"
@@ -35,27 +35,27 @@ class Interval(NamedTuple):
         """high − low"""
         return self.high - self.low
 
-    def holds(self, value: float) -> bool:
+    def contains(self, value: float) -> bool:
         """low ≤ value ≤ high"""
         return self.low <= value <= self.high
 
 
 def check_level(level: float) -> float:
-    """Return the level; ValueError unless it is between 0 and 1."""
+    """Return the level; raise ValueError unless it is between 0 and 1."""
     if not 0.0 < level < 1.0:
         raise ValueError(f"level {level}; expected a number between 0 and 1, such as 0.95")
     return level
 
 
 def check_count(count: int, n: int) -> int:
-    """Return the count; ValueError unless `count` of n is possible."""
+    """Return the count; raise ValueError unless `count` of n is possible."""
     if n < 1 or not 0 <= count <= n:
         raise ValueError(f"{count} of {n} flights; expected at least one flight, and a count from 0 to their number")
     return count
 
 
 def _special() -> Scalar:
-    return scipy("special", _PURPOSE)
+    return import_scipy("special", _PURPOSE)
 
 
 # Fixed sample size ---------------------------------------------------------------------------------------------------
@@ -76,7 +76,8 @@ def clopper_pearson(count: int, n: int, level: float = 0.95) -> Interval:
 
 
 def lower_bound(count: int, n: int, level: float = 0.95) -> float:
-    """The rate at which `count` or more has the probability 1 − level: the true rate is lower in 1 − level of campaigns."""
+    """The rate at which `count` or more has the probability 1 − level: the true rate is lower in at most a fraction 1 −
+    level of campaigns."""
     check_count(count, n)
     tail = 1.0 - check_level(level)
     return float(_special().betaincinv(count, n - count + 1.0, tail)) if count else 0.0
@@ -104,7 +105,7 @@ def quantile_ranks(n: int, q: float, level: float = 0.95) -> tuple[int, int]:
     if not 0.0 < q < 1.0:
         raise ValueError(f"quantile {q}; expected a number between 0 and 1")
     tail = 0.5 * (1.0 - check_level(level))
-    binomial = scipy("stats", _PURPOSE).binom(n, q)
+    binomial = import_scipy("stats", _PURPOSE).binom(n, q)
     r = int(binomial.ppf(tail))  # the least with P(X ≤ r) ≥ α/2
     return r + int(binomial.cdf(r) <= tail), int(binomial.isf(tail)) + 1
 
@@ -125,7 +126,7 @@ def confidence_sequence(count: int, n: int, level: float = 0.95) -> Interval:
 
 
 def log_mixture(p: float, count: int, n: int) -> float:
-    """ln of the likelihood of the mixture Beta(½, ½) of rates, over that of p"""
+    """ln of a likelihood ratio: the mixture Beta(½, ½) of rates over the single rate p"""
     special = _special()
     likelihood = special.xlogy(count, p) + special.xlog1py(n - count, -p)
     return float(special.betaln(count + 0.5, n - count + 0.5) - math.log(math.pi) - likelihood)
@@ -134,7 +135,7 @@ def log_mixture(p: float, count: int, n: int) -> float:
 def _lower_edge(count: int, n: int, limit: float) -> float:
     """The p below count/n at which `log_mixture`, which decreases up to there, is `limit`."""
     rate = count / n
-    root = scipy("optimize", _PURPOSE).brentq(
+    root = import_scipy("optimize", _PURPOSE).brentq(
         lambda z: log_mixture(rate * math.exp(z), count, n) - limit, -700.0, 0.0, xtol=1e-15, rtol=1e-15
     )
     return rate * math.exp(root)
@@ -200,16 +201,16 @@ def parse_requirement(text: str) -> Requirement:
     )
 
 
-def judge(requirement: Requirement, count: int, n: int, *, looked: bool = False) -> Verdict:
+def decide_requirement(requirement: Requirement, count: int, n: int, *, sequential: bool = False) -> Verdict:
     """Decide a requirement from `count` occurrences of its subject in n flights.
 
-    By default by the one-sided Clopper–Pearson bound, for a fixed n. With `looked`, for results that were inspected before and
-    could have stopped the campaign, by sequential evidence. "held" and "refuted" are each wrong with a probability of at most
-    1 − level.
+    By default by the one-sided Clopper–Pearson bound, for a fixed n. With `sequential`, for results that were inspected
+    before and could have stopped the campaign, by sequential evidence. "held" and "refuted" are each wrong with a
+    probability of at most 1 − level.
     """
     check_count(count, n)
     rate, level = requirement.rate, requirement.level
-    if looked:
+    if sequential:
         limit = -math.log1p(-level)
         above, below = log_evidence_above(rate, count, n) >= limit, log_evidence_below(rate, count, n) >= limit
     else:

@@ -44,7 +44,7 @@ class LogUniform(NamedTuple):
         return self.low * np.exp(u * np.log(self.high / self.low))
 
 
-class Choice(NamedTuple):
+class DiscreteUniform(NamedTuple):
     """x = x_⌊u k⌋, one of k equally likely values"""
 
     values: tuple[float, ...]
@@ -53,29 +53,29 @@ class Choice(NamedTuple):
         return np.array(self.values)[np.minimum((u * len(self.values)).astype(int), len(self.values) - 1)]
 
 
-class Grid(NamedTuple):
+class GridAxis(NamedTuple):
     """The values of one axis of a full-factorial grid; with other samplers a discrete uniform distribution."""
 
     values: tuple[float, ...]
 
     def quantile(self, u: Array) -> Array:
-        return Choice(self.values).quantile(u)
+        return DiscreteUniform(self.values).quantile(u)
 
 
-Distribution = Uniform | Normal | LogUniform | Choice | Grid
-KINDS: dict[str, Scalar] = {
+Distribution = Uniform | Normal | LogUniform | DiscreteUniform | GridAxis
+DISTRIBUTIONS: dict[str, Scalar] = {
     "uniform": Uniform,
     "normal": Normal,
     "log_uniform": LogUniform,
-    "choice": Choice,
-    "grid": Grid,
+    "choice": DiscreteUniform,
+    "grid": GridAxis,
 }
 
 
 def distribution(name: str, numbers: tuple[float, ...]) -> Distribution:
-    """Create a distribution from its numbers; ValueError if they do not fit it."""
-    distribution_type = KINDS[name]
-    if distribution_type in (Choice, Grid):
+    """Create a distribution from its numbers; raise ValueError if they do not fit it."""
+    distribution_type = DISTRIBUTIONS[name]
+    if distribution_type in (DiscreteUniform, GridAxis):
         if not numbers:
             raise ValueError(f"{name} has no values; expected at least one")
         return distribution_type(numbers)
@@ -93,10 +93,10 @@ def distribution(name: str, numbers: tuple[float, ...]) -> Distribution:
 
 def standard_normal(u: Array) -> Array:
     """z = Φ⁻¹(u)"""
-    return np.asarray(lazy_import.scipy("special", "a normal distribution").ndtri(u))
+    return np.asarray(lazy_import.import_scipy("special", "a normal distribution").ndtri(u))
 
 
-class Correlated(NamedTuple):
+class MultivariateNormal(NamedTuple):
     """x = μ + L z,  L Lᵀ the covariance: jointly normal parameters"""
 
     names: tuple[str, ...]
@@ -104,8 +104,10 @@ class Correlated(NamedTuple):
     covariance: tuple[tuple[float, ...], ...]
 
     @staticmethod
-    def of(names: tuple[str, ...], mean: tuple[float, ...], covariance: tuple[tuple[float, ...], ...]) -> "Correlated":
-        """Create the distribution; ValueError for a matrix that is not a covariance."""
+    def create(
+        names: tuple[str, ...], mean: tuple[float, ...], covariance: tuple[tuple[float, ...], ...]
+    ) -> "MultivariateNormal":
+        """Create the distribution; raise ValueError for a matrix that is not a covariance."""
         k = len(names)
         if len(mean) != k or len(covariance) != k or any(len(row) != k for row in covariance):
             raise ValueError(
@@ -114,7 +116,7 @@ class Correlated(NamedTuple):
         matrix = np.array(covariance)
         if not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0.0):
             raise ValueError("the covariance is not symmetric; expected it to be")
-        correlated = Correlated(names, mean, covariance)
+        correlated = MultivariateNormal(names, mean, covariance)
         correlated.factor()
         return correlated
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from samara.core.types import Array
 
-_STEPS = 100
+_MAX_NEWTON_STEPS = 100
 
 
 class FailureCurve(NamedTuple):
@@ -25,7 +25,7 @@ class FailureCurve(NamedTuple):
     beta: Array
     """(1 + terms,): β₀, β₁, β₂, as many as the distinct values of the parameter determine"""
     covariance: Array
-    chance: float
+    p_value: float
     """p-value of a likelihood-ratio test against a constant failure rate"""
 
     def rate(self, x: ArrayLike) -> Array:
@@ -50,10 +50,10 @@ def failure_curve(values: ArrayLike, failed: ArrayLike) -> FailureCurve:
     deviation = float(x.std()) if distinct > 1 else 1.0
     flat = FailureCurve(float(x.mean()), deviation, np.zeros(min(distinct, 3)), np.empty((0, 0)), 1.0)
     terms = _terms(x, flat)
-    beta, covariance, likelihood = _fitted(terms, y)
+    beta, covariance, likelihood = _fit(terms, y)
     ratio = max(0.0, 2.0 * (likelihood - _constant_likelihood(terms, y)))
     p_value = {0: 1.0, 1: math.erfc(math.sqrt(0.5 * ratio)), 2: math.exp(-0.5 * ratio)}[len(beta) - 1]
-    return flat._replace(beta=beta, covariance=covariance, chance=p_value)
+    return flat._replace(beta=beta, covariance=covariance, p_value=p_value)
 
 
 def _terms(x: Array, curve: FailureCurve) -> Array:
@@ -62,11 +62,11 @@ def _terms(x: Array, curve: FailureCurve) -> Array:
     return np.stack([np.ones_like(z), z, z * z - 1.0][: len(curve.beta)], axis=-1)
 
 
-def _fitted(terms: Array, y: Array) -> tuple[Array, Array, float]:
+def _fit(terms: Array, y: Array) -> tuple[Array, Array, float]:
     """β with Σ (y − p + h (½ − p)) x = 0, by Newton's method; its covariance, and the penalised log-likelihood"""
     beta = np.zeros(terms.shape[1])
     likelihood = _penalised_likelihood(terms, y, beta)
-    for _ in range(_STEPS):
+    for _ in range(_MAX_NEWTON_STEPS):
         p = _logistic(terms @ beta)
         weighted = terms * (p * (1.0 - p))[:, None]
         covariance = np.linalg.inv(terms.T @ weighted)

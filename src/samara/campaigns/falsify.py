@@ -19,23 +19,25 @@ from numpy.typing import ArrayLike
 
 from samara.core.lazy_import import MissingExtraError
 from samara.core.quantity import Scalar
-from samara.core.random import key_of, normals
+from samara.core.random import derive_key, normals
 from samara.core.types import Array
 
-EDGE = 1e-3  # least distance from a face of the cube: a normal parameter is at most 3.1 standard deviations out
-INWARD = 0.05  # standard deviation of the first rows from the corners of the cube, along each parameter
-LOOK = 24  # rows of a restart
-WIDE = 1.0  # their standard deviation about the centre of the cube: 60 % of their coordinates are on a face
-SPREAD = 0.2  # standard deviation with which the search starts at the worst of them
-PATIENCE = 5  # batches without an improvement by 1 % of the range of margins, after which evolution restarts
+EDGE_DISTANCE = (
+    1e-3  # least distance from a face of the cube: a normal parameter is at most 3.1 standard deviations out
+)
+CORNER_SIGMA = 0.05  # standard deviation of the first rows from the corners of the cube, along each parameter
+RESTART_ROWS = 24  # rows of a restart
+RESTART_SIGMA = 1.0  # standard deviation of these rows about the centre: 60 % of their coordinates are on a face
+INITIAL_SIGMA = 0.2  # standard deviation with which the search starts at the worst of these rows
+MAX_STALLED_BATCHES = 5  # batches without an improvement by 1 % of the range of margins, after which evolution restarts
 
 
 Margin = Callable[[Array], ArrayLike]
 """Maps rows (n, k) to margins (n,), negative for a failing flight: for example the error limit minus the flight's error"""
 
 
-def margins(margin: Margin, rows: Array) -> Array:
-    """Evaluate the margins, (n,); ValueError unless every flight has a number."""
+def evaluate_margins(margin: Margin, rows: Array) -> Array:
+    """Evaluate the margins, (n,); raise ValueError unless every flight has a number."""
     values = np.asarray(margin(rows), dtype=float)
     if values.shape != (len(rows),) or np.isnan(values).any():
         problem = f"shape {values.shape}" if values.shape != (len(rows),) else "nan"
@@ -45,10 +47,10 @@ def margins(margin: Margin, rows: Array) -> Array:
     return values
 
 
-class Falsified(NamedTuple):
+class FalsificationResult(NamedTuple):
     """The worst flight of a search, a row (k,) of the unit cube; and all flights: rows (flights, k) and their margins."""
 
-    found: bool  # whether the worst fails
+    fails: bool  # whether the worst fails
     row: Array
     margin: float
     flights: int
@@ -71,11 +73,11 @@ def falsify(
     seed: int = 0,
     method: str = "evolution",
     stop_below: float = 0.0,
-) -> Falsified:
+) -> FalsificationResult:
     """argmin of margin(x) over x in [0, 1]ᵏ with at most `budget` flights; ends at the first margin below `stop_below`
 
-    Rows are at least `EDGE` from the faces. `stop_below` = −∞ never stops early, and finds the worst flight. Equal seeds give
-    equal rows.
+    Rows are at least `EDGE_DISTANCE` from the faces. `stop_below` = −∞ never stops early, and finds the worst flight.
+    Equal seeds give equal rows.
     """
     if method not in METHODS:
         raise ValueError(f"method {method!r}; expected one of {', '.join(METHODS)}")
@@ -86,39 +88,46 @@ def falsify(
     while len(x) < budget:
         rows = np.asarray(search.ask(), dtype=float)
         batch = rows[: budget - len(x)]
-        values = margins(margin, batch)
+        values = evaluate_margins(margin, batch)
         x, g = np.concatenate([x, batch]), np.concatenate([g, values])
         if len(batch) < len(rows) or (values < stop_below).any():
             break
         search.tell(rows, values)
     worst = int(np.argmin(g))
-    return Falsified(bool(g[worst] < 0.0), x[worst], float(g[worst]), len(g), x, g)
+    return FalsificationResult(bool(g[worst] < 0.0), x[worst], float(g[worst]), len(g), x, g)
 
 
 def evolution(factors: int, seed: int) -> SearchMethod:
     """m' = m + s Σ uᵢ zᵢ,  s' = s e^(0.4 Σ uᵢ (zᵢ² − 1)): a natural evolution strategy (T. Schaul, 2011), after corners
 
     Each parameter has a separate standard deviation. Rows outside the cube are clipped to its faces, where failures are common.
-    The weights u depend on ranks only, so the scale of the margin does not matter. Restarts after `PATIENCE` batches without
-    improvement.
+    The weights u depend on ranks only, so the scale of the margin does not matter. Restarts after `MAX_STALLED_BATCHES`
+    batches without improvement.
     """
     batch = 8
     utility = np.maximum(0.0, math.log(0.5 * batch + 1.0) - np.array([math.log(i + 1.0) for i in range(batch)]))
     weight = (utility / utility.sum() - 1.0 / batch)[:, None]
-    centre, spread, worst, best, stalled, tick = np.full(factors, 0.5), np.full(factors, SPREAD), 0.0, 0.0, PATIENCE, 0
+    centre, spread, worst, best, stalled, tick = (
+        np.full(factors, 0.5),
+        np.full(factors, INITIAL_SIGMA),
+        0.0,
+        0.0,
+        MAX_STALLED_BATCHES,
+        0,
+    )
 
     def ask() -> Array:
-        if stalled == PATIENCE:
-            return _look(factors, seed, tick)
+        if stalled == MAX_STALLED_BATCHES:
+            return _start_rows(factors, seed, tick)
         z = normals(seed, "falsify by evolution", np.arange(batch), tick, factors)
-        return np.clip(centre + spread * z, EDGE, 1.0 - EDGE)
+        return np.clip(centre + spread * z, EDGE_DISTANCE, 1.0 - EDGE_DISTANCE)
 
     def tell(rows: Array, values: Array) -> None:
         nonlocal centre, spread, worst, best, stalled, tick
         tick += 1
         lowest, highest = float(values.min()), float(values.max())
-        if stalled == PATIENCE:
-            centre, spread = rows[np.argmin(values)], np.full(factors, SPREAD)
+        if stalled == MAX_STALLED_BATCHES:
+            centre, spread = rows[np.argmin(values)], np.full(factors, INITIAL_SIGMA)
             worst, best, stalled = lowest, highest, 0
             return
         z = ((rows - centre) / spread)[np.argsort(values, kind="stable")]
@@ -132,15 +141,15 @@ def evolution(factors: int, seed: int) -> SearchMethod:
     return SearchMethod(ask, tell)
 
 
-def _look(factors: int, seed: int, tick: int) -> Array:
+def _start_rows(factors: int, seed: int, tick: int) -> Array:
     """Return rows at corners of the cube, selected by the seed; at restarts, rows all over it."""
     if tick:
-        z = normals(seed, "falsify from everywhere", np.arange(LOOK), tick, factors)
-        return np.clip(0.5 + WIDE * z, EDGE, 1.0 - EDGE)
+        z = normals(seed, "falsify from everywhere", np.arange(RESTART_ROWS), tick, factors)
+        return np.clip(0.5 + RESTART_SIGMA * z, EDGE_DISTANCE, 1.0 - EDGE_DISTANCE)
     array = corners(factors)
     draws = normals(seed, "falsify at corners", np.arange(len(array) + 2), 0, factors)
     ends = array[:, np.argsort(draws[0], kind="stable")] * np.sign(draws[1])
-    return np.clip(0.5 + ends * (0.5 - INWARD * np.abs(draws[2:])), EDGE, 1.0 - EDGE)
+    return np.clip(0.5 + ends * (0.5 - CORNER_SIGMA * np.abs(draws[2:])), EDGE_DISTANCE, 1.0 - EDGE_DISTANCE)
 
 
 def corners(factors: int) -> Array:
@@ -153,7 +162,7 @@ def corners(factors: int) -> Array:
 
 
 def hadamard(min_order: int) -> Array:
-    """±1, H Hᵀ = n I, of the smallest order n ≥ `least` from R. Paley's first construction (1933) and doubling"""
+    """±1, H Hᵀ = n I, of the smallest order n ≥ `min_order` from R. Paley's first construction (1933) and doubling"""
     order = next(n for n in (1, 2, *range(4, 4 * min_order + 4, 4)) if n >= min_order and _can_construct(n))
     return _construct(order)
 
@@ -205,14 +214,14 @@ def cma(factors: int, seed: int) -> SearchMethod:
 
     def ask() -> Array:
         if strategy is None:
-            return _look(factors, seed, 0)
+            return _start_rows(factors, seed, 0)
         proposals[:] = strategy.ask()
-        return np.clip(np.array(proposals), EDGE, 1.0 - EDGE)
+        return np.clip(np.array(proposals), EDGE_DISTANCE, 1.0 - EDGE_DISTANCE)
 
     def tell(rows: Array, values: Array) -> None:
         nonlocal strategy
         if strategy is None:
-            strategy = package.CMAEvolutionStrategy(rows[np.argmin(values)], SPREAD, options)
+            strategy = package.CMAEvolutionStrategy(rows[np.argmin(values)], INITIAL_SIGMA, options)
             return
         clipped_distance = ((np.array(proposals) - rows) ** 2).sum(
             axis=1
@@ -228,7 +237,7 @@ def tpe(factors: int, seed: int) -> SearchMethod:
     verbosity = package.logging.get_verbosity()
     package.logging.set_verbosity(package.logging.WARNING)
     try:
-        sampler = package.samplers.TPESampler(seed=key_of(seed, "falsify by tpe")[0])
+        sampler = package.samplers.TPESampler(seed=derive_key(seed, "falsify by tpe")[0])
         study = package.create_study(sampler=sampler)
     finally:
         package.logging.set_verbosity(verbosity)
@@ -237,7 +246,7 @@ def tpe(factors: int, seed: int) -> SearchMethod:
     def ask() -> Array:
         nonlocal trial
         trial = study.ask()
-        return np.array([[trial.suggest_float(str(i), EDGE, 1.0 - EDGE) for i in range(factors)]])
+        return np.array([[trial.suggest_float(str(i), EDGE_DISTANCE, 1.0 - EDGE_DISTANCE) for i in range(factors)]])
 
     def tell(rows: Array, values: Array) -> None:
         study.tell(trial, float(values[0]))
@@ -250,10 +259,10 @@ METHODS: dict[str, Callable[[int, int], SearchMethod]] = {"evolution": evolution
 
 # Minimal failures ----------------------------------------------------------------------------------------------------
 
-BATCH = 4096  # sets of parameters flown together
+MAX_SETS_PER_BATCH = 4096  # sets of parameters flown together
 
 
-class Shrunk(NamedTuple):
+class ShrinkResult(NamedTuple):
     """A failure reduced to the parameters that cause it."""
 
     row: Array
@@ -262,11 +271,11 @@ class Shrunk(NamedTuple):
     """parameters that still differ; () if the nominal flight fails"""
     margin: float
     flights: int
-    fewest: bool
+    is_minimal: bool
     """whether every smaller set was flown and passed; otherwise only that no single parameter can be reset"""
 
 
-def shrink(margin: Margin, case: ArrayLike, nominal: ArrayLike, *, budget: int = 1000) -> Shrunk:
+def shrink(margin: Margin, case: ArrayLike, nominal: ArrayLike, *, budget: int = 1000) -> ShrinkResult:
     """The smallest set S for which the row that is `case` in S and `nominal` elsewhere still fails; of equal sizes the worst.
 
     Resets parameters as long as the flight fails, the least important first; then flies all smaller sets, within `budget`.
@@ -283,14 +292,14 @@ def shrink(margin: Margin, case: ArrayLike, nominal: ArrayLike, *, budget: int =
         nonlocal flights
         rows = np.array([row(factors) for factors in sets])
         flights += len(rows)
-        return margins(margin, rows)
+        return evaluate_margins(margin, rows)
 
     different = tuple(int(i) for i in np.flatnonzero(case != nominal))
     lowest, nominal_margin = (float(value) for value in fly([different, ()]))
     if not lowest < 0.0:
         raise ValueError(f"the case to shrink has a margin of {lowest}; expected one that fails, below 0")
     if nominal_margin < 0.0:
-        return Shrunk(nominal, (), nominal_margin, flights, True)
+        return ShrinkResult(nominal, (), nominal_margin, flights, True)
     changed = different
     while len(changed) > 1:
         margins_without = fly(
@@ -305,17 +314,17 @@ def shrink(margin: Margin, case: ArrayLike, nominal: ArrayLike, *, budget: int =
         changed, lowest = smaller[smallest], float(values[smallest])
     for size in range(1, len(changed)):
         if flights + math.comb(len(different), size) > budget:
-            return Shrunk(row(changed), changed, lowest, flights, False)
+            return ShrinkResult(row(changed), changed, lowest, flights, False)
         sets = combinations(different, size)
         failures: list[tuple[float, tuple[int, ...]]] = []
-        while batch := list(islice(sets, BATCH)):
+        while batch := list(islice(sets, MAX_SETS_PER_BATCH)):
             failures += [
                 (float(value), factors) for value, factors in zip(fly(batch), batch, strict=True) if value < 0.0
             ]
         if failures:
             lowest, changed = min(failures)
             break
-    return Shrunk(row(changed), changed, lowest, flights, True)
+    return ShrinkResult(row(changed), changed, lowest, flights, True)
 
 
 def _difference(factors: tuple[int, ...], removed: Iterable[int]) -> tuple[int, ...]:

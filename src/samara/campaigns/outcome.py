@@ -7,7 +7,7 @@ import numpy as np
 from samara.core.types import Array
 from samara.record.metrics import FLIGHT_METRICS, METRICS
 from samara.scenario.expectations import relative_margin
-from samara.scenario.scenario import Expect
+from samara.scenario.scenario import Expectations
 from samara.sim.batch_result import Flights
 
 PASS, FAIL, INVALID, DEGRADED = "pass", "fail", "invalid", "degraded"
@@ -36,7 +36,7 @@ def evaluate(flights: Flights, degraded: Sequence[tuple[str, float]]) -> tuple[A
     return outcome, reason
 
 
-def margins(flights: Flights, expect: Expect) -> Array:
+def margins(flights: Flights, expect: Expectations) -> Array:
     """min (limit − value)/|limit| over all expectations, at most −1 after a crash: a flight fails below 0
 
     The margin of a flight whose state is not finite is −10.

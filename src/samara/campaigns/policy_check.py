@@ -18,8 +18,8 @@ import numpy as np
 from samara.campaigns.confidence import Interval, clopper_pearson, tail_probability
 from samara.campaigns.failure_curve import FailureCurve, failure_curve
 from samara.campaigns.outcome import PASS, evaluate, margins
-from samara.campaigns.policy_perturbations import Perturbed, Worlds, scenario_for, worlds_of
-from samara.control.policy_c import PolicyInC, compiled, write_policy_c
+from samara.campaigns.policy_perturbations import Perturbation, Worlds, make_policy_scenario, sample_worlds
+from samara.control.policy_c import CompiledPolicy, compile_library, write_policy_c
 from samara.control.policy_file import Policy
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
@@ -32,23 +32,23 @@ from samara.sim.fly import fly
 from samara.sim.fly_many import fly_many
 from samara.sim.varied import varied_drone, varied_wind
 
-FINER, FASTER = 4, 2  # factors on the rate of physics, and on the rate of the policy
-ALONE = 4  # worlds that fly one by one: with adaptive steps, and with the C code
-TRUSTED = 0.95  # success rates below this are a concern
-BY_CHANCE = 1e-3  # significance level of the tests
-APART = 0.01  # [m]: allowed distance between the end points of flights in C and in Samara
+PHYSICS_RATE_FACTOR, POLICY_RATE_FACTOR = 4, 2  # factors on the rate of physics, and on the rate of the policy
+SINGLE_WORLDS = 4  # worlds that fly one by one: with adaptive steps, and with the C code
+MIN_SUCCESS_RATE = 0.95  # success rates below this are a concern
+SIGNIFICANCE_LEVEL = 1e-3  # significance level of the tests
+MAX_END_DISTANCE = 0.01  # [m]: allowed distance between the end points of flights in C and in Samara
 
 
 class Trial(NamedTuple):
     """One trial over the worlds: success and final position [m] of each; `changed` counts outcomes unlike the first trial's."""
 
     name: str
-    about: str
+    description: str
     passed: Array
     margin: Array
     p_W: Array
     changed: int = 0
-    chance: float = 1.0
+    p_value: float = 1.0
     """p-value of the sign test that the trial is no worse than the first"""
 
     @property
@@ -61,28 +61,28 @@ class Trial(NamedTuple):
         return clopper_pearson(int(self.passed.sum()), len(self.passed))
 
 
-class Depends(NamedTuple):
+class FailureDependence(NamedTuple):
     """Dependence of failures on one perturbation: the failure rate at its minimum, centre and maximum, and the range in which
     fewer than 5 % fail, or None."""
 
-    factor: Perturbed
+    factor: Perturbation
     curve: FailureCurve
     rates: tuple[float, float, float]
-    trusted: tuple[float, float] | None
+    trusted_range: tuple[float, float] | None
 
     @property
-    def matters(self) -> bool:
-        return self.curve.chance < BY_CHANCE
+    def is_significant(self) -> bool:
+        return self.curve.p_value < SIGNIFICANCE_LEVEL
 
 
-class Checked(NamedTuple):
+class PolicyCheckResult(NamedTuple):
     """The result of a policy check."""
 
     scenario: Scenario
     worlds: Worlds
     trials: tuple[Trial, ...]
-    depends: tuple[Depends, ...]
-    not_flown: tuple[str, ...]
+    dependences: tuple[FailureDependence, ...]
+    skipped: tuple[str, ...]
     """messages about trials that this machine cannot run"""
 
     @property
@@ -91,58 +91,61 @@ class Checked(NamedTuple):
         return int(np.argmin(self.trials[0].margin))
 
     @property
-    def distrust(self) -> tuple[str, ...]:
+    def concerns(self) -> tuple[str, ...]:
         return tuple(_concerns(self))
 
 
-Tell = Callable[[str], None]
+TrialCallback = Callable[[str], None]
 
 
 def check_policy(
     policy: Policy,
     vehicle: str,
     *,
-    worlds: int = 1000,
+    flights: int = 1000,
     seed: int = 1,
     spread: float = 1.0,
     scenario: str | Path | None = None,
-    within: float | None = None,
-    tell: Tell = lambda trial: None,
-) -> Checked:
+    position_tolerance: float | None = None,
+    wind: float | None = None,
+    progress: TrialCallback = lambda trial: None,
+) -> PolicyCheckResult:
     """Fly a policy in perturbed worlds of a vehicle.
 
     Args:
         policy: the policy to check.
         vehicle: name or file of the vehicle.
-        worlds: count of perturbed worlds.
+        flights: count of perturbed flights, each in its own world.
         seed: seed of the worlds.
         spread: factor on the ranges of the perturbations.
         scenario: name or file of the scenario; by default the drone comes to rest and hovers.
-        within: tolerance of the final position [m].
-        tell: called with the name of each trial before it flies.
+        position_tolerance: tolerance of the final position [m].
+        wind: mean wind [m/s], from the scenario's direction or the west; by default the scenario's.
+        progress: called with the name of each trial before it flies.
     """
-    policy_scenario = scenario_for(policy, vehicle, scenario, within)
-    sampled = worlds_of(policy_scenario, worlds, seed=seed, spread=spread)
-    tell("worlds")
-    first = _trial("worlds", f"{worlds} perturbed worlds", policy_scenario, sampled)
+    policy_scenario = make_policy_scenario(policy, vehicle, scenario, position_tolerance, wind)
+    sampled = sample_worlds(policy_scenario, flights, seed=seed, spread=spread)
+    progress("worlds")
+    first = _trial("worlds", f"{flights} perturbed worlds", policy_scenario, sampled)
     trials = [first]
     for name, description, variant in _trial_variants(policy_scenario):
-        tell(name)
+        progress(name)
         trials.append(_trial(name, description, variant, sampled))
-    tell("adaptive_steps")
-    adaptive = _one_by_one(replace(policy_scenario, integrator="rk45"), sampled.some(ALONE))
+    progress("adaptive_steps")
+    adaptive = _fly_singly(replace(policy_scenario, integrator="rk45"), sampled.head(SINGLE_WORLDS))
     trials.append(Trial("adaptive_steps", f"Dormand–Prince, {len(adaptive[0])} worlds", *adaptive))
-    tell("in_c")
-    in_c, reason = _c_trial(policy, policy_scenario, sampled.some(ALONE))
+    progress("in_c")
+    in_c, reason = _c_trial(policy, policy_scenario, sampled.head(SINGLE_WORLDS))
     trials += [in_c] if in_c else []
-    trials = [first, *(_compared(trial, first) for trial in trials[1:])]
+    trials = [first, *(_compare_trial(trial, first) for trial in trials[1:])]
     depends = tuple(
-        _depends(perturbation, sampled.values[:, k], first) for k, perturbation in enumerate(sampled.perturbed)
+        _fit_dependence(perturbation, sampled.values[:, k], first)
+        for k, perturbation in enumerate(sampled.perturbations)
     )
-    return Checked(policy_scenario, sampled, tuple(trials), depends, (reason,) if reason else ())
+    return PolicyCheckResult(policy_scenario, sampled, tuple(trials), depends, (reason,) if reason else ())
 
 
-def fly_world(checked: Checked, number: int, **options: Scalar) -> Run:
+def fly_world(checked: PolicyCheckResult, number: int, **options: Scalar) -> Run:
     """Fly one world of a check again, with the same bits; `options` are those of `samara.fly`."""
     worlds = checked.worlds
     vary = {name: values[number].tolist() for name, values in worlds.vary.items()}
@@ -154,10 +157,10 @@ def fly_world(checked: Checked, number: int, **options: Scalar) -> Run:
 
 def _trial_variants(scenario: Scenario) -> Iterator[tuple[str, str, Scenario]]:
     rates, drone = scenario.rates, scenario.drones[0]
-    finer = replace(rates, physics=FINER * rates.physics)
+    finer = replace(rates, physics=PHYSICS_RATE_FACTOR * rates.physics)
     yield "finer_steps", f"physics at {finer.physics:g} Hz", replace(scenario, rates=finer)
-    faster = replace(rates, autopilot=FASTER * rates.autopilot, estimator=FASTER * rates.estimator)
-    yield "faster", f"policy at {faster.autopilot:g} Hz", replace(scenario, rates=faster)
+    faster = replace(rates, control=POLICY_RATE_FACTOR * rates.control, estimator=POLICY_RATE_FACTOR * rates.estimator)
+    yield "faster", f"policy at {faster.control:g} Hz", replace(scenario, rates=faster)
     if isinstance(drone.estimator, Estimator):
         period = rates.periods()["estimator"] / MICROSECONDS
         late = replace(drone, estimator=delayed_estimator(period, period, drone.estimator))
@@ -166,30 +169,30 @@ def _trial_variants(scenario: Scenario) -> Iterator[tuple[str, str, Scenario]]:
 
 def _c_trial(policy: Policy, scenario: Scenario, worlds: Worlds) -> tuple[Trial | None, str]:
     """Fly with the exported C code; returns the trial, or None and the reason."""
-    drone, period = scenario.drones[0], scenario.rates.periods()["autopilot"] / MICROSECONDS
-    fitted_policy = policy.fitted(drone.vehicle)
+    drone, period = scenario.drones[0], scenario.rates.periods()["control"] / MICROSECONDS
+    fitted_policy = policy.adapt(drone.vehicle)
     with tempfile.TemporaryDirectory() as folder:
         exported = write_policy_c(fitted_policy, drone.vehicle, folder)
         try:
-            library = compiled(exported.source, Path(folder) / "policy.so")
+            library = compile_library(exported.source, Path(folder) / "policy.so")
         except FileNotFoundError:
             return None, "not flown as C: there is no C compiler, cc, on this machine"
-        results = _one_by_one(scenario, worlds, PolicyInC(fitted_policy, exported, library, period))
+        results = _fly_singly(scenario, worlds, CompiledPolicy(fitted_policy, exported, library, period))
     return Trial("in_c", f"exported C code in single precision, {len(worlds.seeds)} worlds", *results), ""
 
 
-def _one_by_one(scenario: Scenario, worlds: Worlds, controller: Scalar = None) -> tuple[Array, Array, Array]:
+def _fly_singly(scenario: Scenario, worlds: Worlds, controller: Scalar = None) -> tuple[Array, Array, Array]:
     """Fly worlds one by one, for adaptive steps and for external controllers; returns success, nan margins, and p_W."""
     passed, p_W = [], []
     for k in range(len(worlds.seeds)):
         with _suppress_warnings():
-            run = fly(_alone(scenario, worlds, k), controller=controller)
+            run = fly(_world_scenario(scenario, worlds, k), controller=controller)
         passed.append(all(expectation.satisfied for expectation in check_expectations(run, scenario.expect)))
-        p_W.append(run.tracks[0].tables["state"].rows[-1, :3])
+        p_W.append(run.drone_records[0].tables["state"].rows[-1, :3])
     return np.array(passed), np.full(len(passed), np.nan), np.array(p_W).T
 
 
-def _alone(scenario: Scenario, worlds: Worlds, number: int) -> Scenario:
+def _world_scenario(scenario: Scenario, worlds: Worlds, number: int) -> Scenario:
     drone, wind = scenario.drones[0], scenario.wind
     if worlds.vary:
         drone, wind = varied_drone(drone, worlds.vary, number), varied_wind(wind, worlds.vary, number)
@@ -211,37 +214,37 @@ def _trial(name: str, description: str, scenario: Scenario, worlds: Worlds) -> T
     return Trial(name, description, evaluate(flights, ())[0] == PASS, margins(flights, scenario.expect), p_W)
 
 
-def _compared(trial: Trial, first: Trial) -> Trial:
+def _compare_trial(trial: Trial, first: Trial) -> Trial:
     """Compare with the same worlds of the first trial by the sign test: improvements and losses equally likely."""
     first_passed = first.passed[: len(trial.passed)]
     losses, gains = int((first_passed & ~trial.passed).sum()), int((~first_passed & trial.passed).sum())
     p_value = tail_probability(losses, losses + gains, 0.5) if losses else 1.0
-    return trial._replace(changed=losses + gains, chance=p_value)
+    return trial._replace(changed=losses + gains, p_value=p_value)
 
 
 # Evaluation ----------------------------------------------------------------------------------------------------------
 
 
-def _depends(factor: Perturbed, values: Array, trial: Trial) -> Depends:
+def _fit_dependence(factor: Perturbation, values: Array, trial: Trial) -> FailureDependence:
     curve = failure_curve(values, ~trial.passed)
     x = np.linspace(factor.low, factor.high, 201)
     rate = curve.rate(x)
-    bounds = np.diff(rate <= 1.0 - TRUSTED, prepend=False, append=False).nonzero()[0].reshape(-1, 2)  # of runs
+    bounds = np.diff(rate <= 1.0 - MIN_SUCCESS_RATE, prepend=False, append=False).nonzero()[0].reshape(-1, 2)  # of runs
     trusted = None
     if len(bounds):
         distance = np.maximum(bounds[:, 0] - 100, 101 - bounds[:, 1])  # the run nearest to the middle
         start, end = bounds[np.argmin(np.maximum(distance, 0))]
         trusted = float(x[start]), float(x[end - 1])
-    return Depends(factor, curve, (float(rate[0]), float(rate[100]), float(rate[-1])), trusted)
+    return FailureDependence(factor, curve, (float(rate[0]), float(rate[100]), float(rate[-1])), trusted)
 
 
-def _concerns(checked: Checked) -> Iterator[str]:
+def _concerns(checked: PolicyCheckResult) -> Iterator[str]:
     first, *other_trials = checked.trials
-    if first.interval.low < TRUSTED:
+    if first.interval.low < MIN_SUCCESS_RATE:
         low, high = (f"{100.0 * x:.1f}" for x in first.interval)
         yield f"success in perturbed worlds: {100.0 * first.rate:.1f} % ({low} to {high} %)"
-    for dependence in checked.depends:
-        if dependence.matters and dependence.trusted != (dependence.factor.low, dependence.factor.high):
+    for dependence in checked.dependences:
+        if dependence.is_significant and dependence.trusted_range != (dependence.factor.low, dependence.factor.high):
             index = int(np.argmax(dependence.rates))
             value = (
                 dependence.factor.low,
@@ -249,8 +252,8 @@ def _concerns(checked: Checked) -> Iterator[str]:
                 dependence.factor.high,
             )[index]
             trusted = (
-                f"trust {dependence.trusted[0]:.2f} to {dependence.trusted[1]:.2f}"
-                if dependence.trusted
+                f"trust {dependence.trusted_range[0]:.2f} to {dependence.trusted_range[1]:.2f}"
+                if dependence.trusted_range
                 else "no trusted range"
             )
             yield (
@@ -258,14 +261,14 @@ def _concerns(checked: Checked) -> Iterator[str]:
                 f"{value:.2f} {dependence.factor.unit}; {trusted}"
             )
     for trial in other_trials:
-        if trial.chance < BY_CHANCE:
-            yield f"{trial.about}: {trial.changed} worlds end differently, {100.0 * trial.rate:.1f} % succeed"
-        elif trial.name == "in_c" and (distance := _apart(trial, first)) > APART:
-            yield f"{trial.about}: flights end up to {distance:.2g} m from those in Samara"
-    yield from checked.not_flown
+        if trial.p_value < SIGNIFICANCE_LEVEL:
+            yield f"{trial.description}: {trial.changed} worlds end differently, {100.0 * trial.rate:.1f} % succeed"
+        elif trial.name == "in_c" and (distance := _max_end_distance(trial, first)) > MAX_END_DISTANCE:
+            yield f"{trial.description}: flights end up to {distance:.2g} m from those in Samara"
+    yield from checked.skipped
 
 
-def _apart(trial: Trial, first: Trial) -> float:
+def _max_end_distance(trial: Trial, first: Trial) -> float:
     """Return the largest distance between end points of this and the first trial, over worlds in which both succeed  [m]"""
     both_passed = trial.passed & first.passed[: len(trial.passed)]
     if not both_passed.any():

@@ -11,87 +11,90 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from samara.campaigns.batch import Columns, Flying
+from samara.campaigns.batch import CampaignFlights, Columns
 from samara.campaigns.campaign import CampaignError
-from samara.campaigns.gpu_confirmation import flown_by
-from samara.campaigns.samples import Block, Rows, settings_of
+from samara.campaigns.gpu_confirmation import fly_batch
+from samara.campaigns.samples import RowRange, SampleRows, scenario_settings
 from samara.campaigns.store import versions
-from samara.compiler.thread_pool import limited_to
+from samara.compiler.thread_pool import limit_threads
 from samara.core.lazy_import import MissingExtraError
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 
-Missing = Callable[[int], Iterator[tuple[Block, Array]]]
+MissingBatches = Callable[[int], Iterator[tuple[RowRange, Array]]]
 
 RETRIES = 20  # of a batch whose node was lost
-AHEAD = 2  # queued batches per processor, so that none is idle and results do not pile up
-ROUNDS = 16  # batches per processor in a small campaign: limits the wait for the last batch
-LEAST, MOST = 272, 4096  # rows in a batch: one fill of the SIMD lanes, and a few seconds of flying
-ANSWERS_WITHIN = 20.0  # [s]
+QUEUED_BATCHES_PER_CPU = 2  # queued batches per processor, so that none is idle and results do not pile up
+BATCHES_PER_CPU = 16  # batches per processor in a small campaign: limits the wait for the last batch
+MIN_BATCH_ROWS, MAX_BATCH_ROWS = 272, 4096  # rows in a batch: one fill of the SIMD lanes, and a few seconds of flying
+CONNECT_TIMEOUT = 20.0  # [s]
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # RFC 9113, 3.4
 SETTINGS = b"\x04"  # type of the first frame from a server
-LOOKS_EVERY = 10.0  # [s]: period of the check that the cluster still responds
+POLL_PERIOD = 10.0  # [s]: period of the check that the cluster still responds
 
 
-def flown_on(
+def fly_on_cluster(
     address: str,
-    campaign_flights: Flying,
-    missing: Missing,
+    campaign_flights: CampaignFlights,
+    missing: MissingBatches,
     remaining: int,
     size: int | None,
     options: dict[str, Scalar],
-    lost: Callable[[int], None] = lambda nodes: None,
-) -> Iterator[tuple[Block, Array, Columns]]:
+    on_lost_nodes: Callable[[int], None] = lambda nodes: None,
+) -> Iterator[tuple[RowRange, Array, Columns]]:
     """Fly the missing batches on a Ray cluster, and yield each with its columns as soon as it is done.
 
     Args:
         address: "auto", HOST:PORT or ray://HOST:PORT.
-        flying: the campaign to fly.
+        campaign_flights: the campaign to fly.
         missing: yields the missing batches for a batch size.
-        left: count of missing rows.
+        remaining: count of missing rows.
         size: rows per batch; chosen by the processor count if None.
-        how: options of `samara.fly_many`.
-        lost: called with the count of nodes that the cluster has lost since the start.
+        options: options of `samara.fly_many`.
+        on_lost_nodes: called with the count of nodes that the cluster has lost since the start.
     """
     ray = _ray()
-    with _connected(ray, address) as host:
+    with _cluster_connection(ray, address) as host:
         resources = {"num_gpus": 1} if options.get("backend") == "pallas" else {"num_cpus": 1}
-        task = ray.remote(max_retries=RETRIES, **resources)(_columns)
-        batch_size = -(-remaining // (ROUNDS * _processor_count(ray)))
-        batches = missing(size or min(max(batch_size, LEAST), MOST))
+        task = ray.remote(max_retries=RETRIES, **resources)(_fly_columns)
+        batch_size = -(-remaining // (BATCHES_PER_CPU * _processor_count(ray)))
+        batches = missing(size or min(max(batch_size, MIN_BATCH_ROWS), MAX_BATCH_ROWS))
         packed, local_versions = ray.cloudpickle.dumps(campaign_flights), tuple(versions().items())
-        waiting: dict[Scalar, tuple[Block, Array]] = {}
+        waiting: dict[Scalar, tuple[RowRange, Array]] = {}
         dead_nodes = _dead_node_count(ray)
         while True:
             if not _is_responding(host):  # Ray would wait for a minute and then end the process
                 raise CampaignError(
                     f"--ray {address}: the cluster no longer answers; no rows are lost: run the same command to resume"
                 )
-            lost(_dead_node_count(ray) - dead_nodes)
-            while len(waiting) < AHEAD * _processor_count(ray) and (batch := next(batches, None)) is not None:
+            on_lost_nodes(_dead_node_count(ray) - dead_nodes)
+            while (
+                len(waiting) < QUEUED_BATCHES_PER_CPU * _processor_count(ray)
+                and (batch := next(batches, None)) is not None
+            ):
                 waiting[task.remote(packed, local_versions, campaign_flights.rows(batch[1], batch[0]), options)] = batch
             if not waiting:
                 return
-            done, _ = ray.wait(list(waiting), num_returns=1, timeout=LOOKS_EVERY)
+            done, _ = ray.wait(list(waiting), num_returns=1, timeout=POLL_PERIOD)
             for result in done:
                 block, numbers = waiting.pop(result)
                 yield block, numbers, _fetch_result(ray, result, f"--ray {address}: rows {numbers[0]} to {numbers[-1]}")
 
 
-def _columns(
-    packed: bytes, driver_versions: tuple[tuple[str, str], ...], rows: Rows, options: dict[str, Scalar]
+def _fly_columns(
+    packed: bytes, driver_versions: tuple[tuple[str, str], ...], rows: SampleRows, options: dict[str, Scalar]
 ) -> Columns:
     """Fly a batch on a worker, on one core of its machine."""
     campaign_flights = _unpack(packed, driver_versions)
     file = campaign_flights.campaign.file
-    if settings_of(rows) and isinstance(file, Path) and not file.exists():
+    if scenario_settings(rows) and isinstance(file, Path) and not file.exists():
         raise CampaignError(f"a worker has no file {file}; expected it there, since its settings are varied")
-    with limited_to(1):
-        return flown_by(campaign_flights, rows, options)
+    with limit_threads(1):
+        return fly_batch(campaign_flights, rows, options)
 
 
 @lru_cache(maxsize=1)
-def _unpack(packed: bytes, driver_versions: tuple[tuple[str, str], ...]) -> Flying:
+def _unpack(packed: bytes, driver_versions: tuple[tuple[str, str], ...]) -> CampaignFlights:
     """Unpickle the campaign once for all batches of a worker: programs are traced per object, not per copy."""
     local_versions = versions()
     for package, version in driver_versions:
@@ -99,7 +102,7 @@ def _unpack(packed: bytes, driver_versions: tuple[tuple[str, str], ...]) -> Flyi
             raise CampaignError(
                 f"a worker has {package} {local_versions[package]}; expected {version}, for the same bits everywhere"
             )
-    campaign_flights: Flying = pickle.loads(packed)
+    campaign_flights: CampaignFlights = pickle.loads(packed)
     return campaign_flights
 
 
@@ -122,13 +125,13 @@ def _dead_node_count(ray: Scalar) -> int:
 
 
 @contextmanager
-def _connected(ray: Scalar, address: str) -> Iterator[str]:
-    """Connect to the cluster and yield its address; CampaignError if none responds."""
+def _cluster_connection(ray: Scalar, address: str) -> Iterator[str]:
+    """Connect to the cluster and yield its address; raise CampaignError if none responds."""
     if ray.is_initialized():
         yield ""
         return
     try:
-        if not _is_responding(host := _place_of(address)):
+        if not _is_responding(host := _cluster_address(address)):
             raise ConnectionError(f"{host} does not respond as Ray does")
         ray.init(address=address, logging_level="ERROR", log_to_driver=False)
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
@@ -141,7 +144,7 @@ def _connected(ray: Scalar, address: str) -> Iterator[str]:
         ray.shutdown()
 
 
-def _place_of(address: str) -> str:
+def _cluster_address(address: str) -> str:
     """Return host:port of the cluster; for "auto" that of the last local one, empty if there was none."""
     if address != "auto":
         return address
@@ -165,7 +168,7 @@ def _is_responding(host: str) -> bool:
     if not host_name or not port.isdecimal() or not int(port) < 1 << 16:
         raise ValueError(f"{host!r} is not auto, HOST:PORT or ray://HOST:PORT")
     try:
-        with socket.create_connection((host_name.strip("[]"), int(port)), ANSWERS_WITHIN) as connection:
+        with socket.create_connection((host_name.strip("[]"), int(port)), CONNECT_TIMEOUT) as connection:
             if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
                 return True
             connection.sendall(PREFACE)

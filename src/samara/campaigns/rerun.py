@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.campaigns.batch import Flying, at_row, some_rows
+from samara.campaigns.batch import CampaignFlights, row_scenario, select_rows
 from samara.campaigns.campaign import Campaign, CampaignError, parse_campaign
-from samara.campaigns.samples import settings_of
-from samara.campaigns.store import FILES, TEXT, Store, kept_rows, open_store
+from samara.campaigns.samples import scenario_settings
+from samara.campaigns.store import CAMPAIGN_FILE, FILES, Store, open_store, rows_to_record
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 from samara.sim.fly import fly
 
 
-class FlownAgain(NamedTuple):
+class RerunResult(NamedTuple):
     """The recording, the row's parameters, its outcome in the campaign, and whether it ended at the same position again."""
 
     path: Path
@@ -26,42 +26,42 @@ class FlownAgain(NamedTuple):
     same: bool
 
 
-def campaign_of(store: Store) -> Campaign:
+def stored_campaign(store: Store) -> Campaign:
     """Return the campaign of a folder, from its original file."""
     folder = store.files.directory(FILES) if FILES in store.files.names() else store.folder / FILES
-    return parse_campaign(store.text, str(store.folder / TEXT), folder)
+    return parse_campaign(store.text, str(store.folder / CAMPAIGN_FILE), folder)
 
 
-def recording_of(row: int) -> str:
+def recording_path(row: int) -> str:
     """Return the path of a row's recording within the folder of a campaign."""
     return f"flown/row_{row}.mcap"
 
 
-def flown_again(folder: str | Path, row: int, out: str | Path | None = None) -> FlownAgain:
+def rerun_row(folder: str | Path, row: int, out: str | Path | None = None) -> RerunResult:
     """Fly a row again by its number and record it to the MCAP file `out`, by default in the campaign's folder."""
     store = open_store(folder)
-    campaign = campaign_of(store)
-    if campaign.fingerprint() != store.about["fingerprint"]:
+    campaign = stored_campaign(store)
+    if campaign.fingerprint() != store.metadata["fingerprint"]:
         raise CampaignError(f"{folder}: its scenario or table was changed since it flew; expected them as they were")
     block = next(
         (candidate for candidate in store.blocks if candidate.first <= row < candidate.first + candidate.length), None
     )
     if block is None:
         raise CampaignError(f"row {row}: {folder} has the rows 0 to {store.total - 1}")
-    scenario, vary, values = at_row(Flying.of(campaign), row, block)
+    scenario, vary, values = row_scenario(CampaignFlights.prepare(campaign), row, block)
     entry = store.row(row)
-    target = Path(out) if out else store.files.place_for(recording_of(row))
+    target = Path(out) if out else store.files.writable_path(recording_path(row))
     run = fly(scenario, vary=vary, out=target, overwrite=True)
-    end = run.tracks[0].tables["state"].rows[-1]
+    end = run.drone_records[0].tables["state"].rows[-1]
     same = entry is not None and all(float(end[k]) == entry[f"final_{axis}"] for k, axis in enumerate("xyz"))
     outcome, reason = (entry["outcome"], entry["reason"]) if entry else ("not flown", "")
-    return FlownAgain(target, values, outcome, reason, same)
+    return RerunResult(target, values, outcome, reason, same)
 
 
-POINTS = 200  # of a path
+PATH_POINTS = 200  # of a path
 
 
-class Trajectory(NamedTuple):
+class FlownPath(NamedTuple):
     """The path of a row: times [s], and positions (times, 3) in the world [m]."""
 
     row: int
@@ -69,26 +69,26 @@ class Trajectory(NamedTuple):
     p_W: Array
 
 
-def trajectories(campaign_flights: Flying, store: Store, rows: Sequence[int]) -> list[Trajectory]:
+def flown_paths(campaign_flights: CampaignFlights, store: Store, rows: Sequence[int]) -> list[FlownPath]:
     """Return the paths of the rows that can be flown, in their order, at about 200 times."""
     scenario = campaign_flights.scenario
     tick = 1.0 / scenario.rates.log
-    interval = tick * math.ceil(scenario.duration / POINTS / tick)
+    interval = tick * math.ceil(scenario.duration / PATH_POINTS / tick)
     paths = []
     for block in store.blocks:
         numbers = np.array([row for row in rows if block.first <= row < block.first + block.length], dtype=np.int64)
         if not len(numbers):
             continue
         batch = campaign_flights.rows(numbers, block)
-        fly_singly = bool(settings_of(batch))
+        fly_singly = bool(scenario_settings(batch))
         for part in [slice(i, i + 1) for i in range(len(numbers))] if fly_singly else [slice(None)]:
-            flights = campaign_flights.fly(some_rows(batch, part), record=interval)
+            flights = campaign_flights.fly(select_rows(batch, part), record=interval)
             p_W = np.asarray(flights.states[:, :3])
-            paths += [Trajectory(int(row), flights.time, p_W[:, :, k]) for k, row in enumerate(numbers[part])]
+            paths += [FlownPath(int(row), flights.time, p_W[:, :, k]) for k, row in enumerate(numbers[part])]
     return paths
 
 
-class KeptFlights(NamedTuple):
+class SavedRecordings(NamedTuple):
     """Recordings, including earlier ones; rows that ended at another position; and rows that failed to fly, with the error."""
 
     paths: list[Path]
@@ -96,23 +96,24 @@ class KeptFlights(NamedTuple):
     broken: dict[int, str]
 
 
-def keep_flights(
-    store: Store, campaign: Campaign, tell: Callable[[int, int], None] = lambda done, total: None
-) -> KeptFlights:
-    """Record the flights that the campaign selects, except those already recorded; calls `tell(done, total)` for progress."""
-    saved = KeptFlights([], [], {})
-    rows = kept_rows(store, campaign)
+def record_flights(
+    store: Store, campaign: Campaign, progress: Callable[[int, int], None] = lambda done, total: None
+) -> SavedRecordings:
+    """Record the flights that the campaign selects, except those already recorded; report progress by `progress(done,
+    total)`."""
+    saved = SavedRecordings([], [], {})
+    rows = rows_to_record(store, campaign)
     for done, row in enumerate(rows):
-        tell(done, len(rows))
-        path = store.folder / recording_of(row)
-        if not store.files.has_file(recording_of(row)):
+        progress(done, len(rows))
+        path = store.folder / recording_path(row)
+        if not store.files.has_file(recording_path(row)):
             try:
-                rerun = flown_again(store.folder, row)
+                rerun = rerun_row(store.folder, row)
             except (ValueError, FloatingPointError) as error:  # the other rows are still recorded
                 saved.broken[row] = str(error)
                 continue
             if not rerun.same:
                 saved.different.append(row)
         saved.paths.append(path)
-    tell(len(rows), len(rows))
+    progress(len(rows), len(rows))
     return saved

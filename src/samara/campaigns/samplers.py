@@ -10,21 +10,21 @@ from functools import lru_cache
 import numpy as np
 
 from samara.core import lazy_import
-from samara.core.random import key_of, philox
+from samara.core.random import derive_key, philox
 from samara.core.types import Array
 
 INDEPENDENT, LATIN, SOBOL, HALTON, GRID = "independent", "latin", "sobol", "halton", "grid"
 SAMPLERS = (INDEPENDENT, LATIN, SOBOL, HALTON, GRID)
-AT_ONCE = 4096  # rows per chunk: their numbers stay in the cache
-MOST_SOBOL = 2**30  # length of SciPy's Sobol' sequence with 30 bits
+CHUNK_ROWS = 4096  # rows per chunk: their numbers stay in the cache
+MAX_SOBOL_POINTS = 2**30  # length of SciPy's Sobol' sequence with 30 bits
 
 
 def uniforms(seed: int, source: str, rows: Array, count: int) -> Array:
     """Return (n, count) numbers in (0, 1) of 53 bits, each determined by seed, source, row and column."""
-    if len(rows) <= AT_ONCE:
-        return _uniforms(key_of(seed, source), rows, count)
-    batches = (rows[first : first + AT_ONCE] for first in range(0, len(rows), AT_ONCE))
-    return np.concatenate([_uniforms(key_of(seed, source), batch, count) for batch in batches])
+    if len(rows) <= CHUNK_ROWS:
+        return _uniforms(derive_key(seed, source), rows, count)
+    batches = (rows[first : first + CHUNK_ROWS] for first in range(0, len(rows), CHUNK_ROWS))
+    return np.concatenate([_uniforms(derive_key(seed, source), batch, count) for batch in batches])
 
 
 def _uniforms(key: tuple[int, int], rows: Array, count: int) -> Array:
@@ -37,7 +37,7 @@ def _uniforms(key: tuple[int, int], rows: Array, count: int) -> Array:
     return (bits[:, :count].astype(float) + 0.5) * 2.0**-53
 
 
-def seeds_of(seed: int, rows: Array) -> Array:
+def flight_seeds(seed: int, rows: Array) -> Array:
     """Return the seed of each row's flight: 48 bits, determined by seed and row."""
     return (uniforms(seed, "flight", rows, 1)[:, 0] * 2.0**48).astype(np.int64)
 
@@ -69,10 +69,10 @@ def _hypercube(seed: int, block: int, first: int, total: int, count: int) -> Arr
 
 def _sequence(sampler: str, seed: int, rows: Array, count: int) -> Array:
     """Return scrambled low-discrepancy points by their row numbers."""
-    qmc = lazy_import.scipy("stats", f"the sampler {sampler!r}").qmc
+    qmc = lazy_import.import_scipy("stats", f"the sampler {sampler!r}").qmc
     start, stop = int(rows.min()), int(rows.max()) + 1
-    if sampler == SOBOL and stop > MOST_SOBOL:
-        raise ValueError(f"the sampler 'sobol' has {MOST_SOBOL} points; row {stop - 1} is beyond them")
+    if sampler == SOBOL and stop > MAX_SOBOL_POINTS:
+        raise ValueError(f"the sampler 'sobol' has {MAX_SOBOL_POINTS} points; row {stop - 1} is beyond them")
     engine_type = qmc.Sobol if sampler == SOBOL else qmc.Halton
     engine = engine_type(count, scramble=True, rng=np.random.default_rng(seed))
     if start:

@@ -65,18 +65,18 @@ def sobol_indices(values: ArrayLike, factors: int) -> SobolIndices:
     return SobolIndices(first, total, first_error, total_error)
 
 
-MOST_BINS = 32
-PER_BIN = 20  # flights
+MAX_BINS = 32
+FLIGHTS_PER_BIN = 20  # flights
 
 
-def first_order(values: ArrayLike, measure: ArrayLike) -> float:
+def first_order_index(values: ArrayLike, measure: ArrayLike) -> float:
     """Estimate Sᵢ of one parameter, from 0 to 1; chance can make it slightly negative; nan without variance to explain."""
     x, y = np.asarray(values, dtype=float), np.asarray(measure, dtype=float)
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"{x.shape} values of a factor, {y.shape} of a measure; expected one of each for every flight")
     finite = np.isfinite(x) & np.isfinite(y)
     x, y = x[finite], y[finite]
-    bin_index = bins_of(x)
+    bin_index = assign_bins(x)
     count = np.bincount(bin_index) if len(x) else np.zeros(0, dtype=int)
     n, bins = len(x), len(count)
     if n <= bins or n < 2 or not np.ptp(y) > 0.0:
@@ -87,7 +87,7 @@ def first_order(values: ArrayLike, measure: ArrayLike) -> float:
     return 1.0 - within * (n - 1) / float((y**2).sum())
 
 
-def bins_of(x: Array, max_bins: int = MOST_BINS, flights_per_bin: int = PER_BIN) -> Array:
+def assign_bins(x: Array, max_bins: int = MAX_BINS, flights_per_bin: int = FLIGHTS_PER_BIN) -> Array:
     """Return the bin of each flight (n,): bins of equal counts, or one per distinct value if there are few."""
     distinct, inverse = np.unique(x, return_inverse=True)
     bins = min(max_bins, max(len(x) // flights_per_bin, 1))

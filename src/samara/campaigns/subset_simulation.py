@@ -10,31 +10,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.campaigns.falsify import Margin, margins
-from samara.core.lazy_import import scipy
+from samara.campaigns.falsify import Margin, evaluate_margins
+from samara.core.lazy_import import import_scipy
 from samara.core.random import normals
 from samara.core.types import Array
 
-LEVEL = 0.1  # conditional probability of a level
-ACCEPTED = 0.3  # target acceptance rate of the chains; 0.44 gives larger errors if two conditions meet
-SOURCE = "subset simulation"
+LEVEL_PROBABILITY = 0.1  # conditional probability of a level
+TARGET_ACCEPTANCE = 0.3  # target acceptance rate of the chains; 0.44 gives larger errors if two conditions meet
+RANDOM_SOURCE = "subset simulation"
 
 
 class RareEvent(NamedTuple):
     """The result of subset simulation."""
 
-    probability: float  # of failure; an upper bound, that of the worst level, unless a failure was `reached`
+    probability: float  # of failure; only an upper bound, that of the last level, unless `failure_reached`
     variation: float  # the relative standard deviation of the estimate, from the ancestry of the failures
     flights: int
     thresholds: tuple[float, ...]  # of the margin, level by level
     failures: Array  # (m, k) rows that fail, in standard normals, the worst first
-    reached: bool
+    failure_reached: bool
 
     @property
     def interval(self) -> tuple[float, float]:
         """P e^(∓1.96 s),  s² = ln(1 + δ²): an approximate 95 % interval; it excludes failures that no chain reached"""
         spread = 1.959963984540054 * math.sqrt(math.log1p(self.variation**2))
-        return (self.probability * math.exp(-spread) if self.reached else 0.0, self.probability * math.exp(spread))
+        return (
+            self.probability * math.exp(-spread) if self.failure_reached else 0.0,
+            self.probability * math.exp(spread),
+        )
 
 
 def subset_simulation(
@@ -44,15 +47,15 @@ def subset_simulation(
     seed: int = 0,
     per_level: int = 6000,
     budget: int = 100_000,
-    smallest: float = 1e-12,
+    min_probability: float = 1e-12,
 ) -> RareEvent:
     """P(margin(u) < 0),  u a row of `factors` independent standard normals
 
     Takes (1 + 0.9 (levels − 1)) · `per_level` flights, at most `budget`. The result is only an upper bound if the
-    probability is below `smallest`, if the budget is spent, or if all margins of a level are equal and give no direction.
-    Equal seeds give equal rows. `unit_cube` maps them to the arguments of a campaign's quantile functions.
+    probability is below `min_probability`, if the budget is spent, or if all margins of a level are equal and give no
+    direction. Equal seeds give equal rows. `unit_cube` maps them to the arguments of a campaign's quantile functions.
     """
-    steps = round(1.0 / LEVEL)
+    steps = round(1.0 / LEVEL_PROBABILITY)
     if factors < 1 or per_level < 10 * steps or per_level % steps:
         raise ValueError(
             f"{factors} factors, {per_level} flights per level; expected 1 or more, and a multiple of {steps} from 100"
@@ -60,8 +63,8 @@ def subset_simulation(
     if budget < per_level:
         raise ValueError(f"a budget of {budget} flights; expected at least those of one level, {per_level}")
     chains = per_level // steps
-    u = normals(seed, SOURCE, np.arange(per_level), 0, factors)
-    g = margins(margin, u)
+    u = normals(seed, RANDOM_SOURCE, np.arange(per_level), 0, factors)
+    g = evaluate_margins(margin, u)
     probability, flights, thresholds, step_scale, ancestor = 1.0, per_level, list[float](), 0.6, np.arange(per_level)
     while True:
         order = np.argsort(g, kind="stable")
@@ -74,7 +77,7 @@ def subset_simulation(
         if informative:
             probability *= fraction
             thresholds.append(0.0 if reached_failure else threshold)
-        can_continue = flights + per_level - chains <= budget and probability * LEVEL >= smallest
+        can_continue = flights + per_level - chains <= budget and probability * LEVEL_PROBABILITY >= min_probability
         if reached_failure or not informative or not can_continue:
             worst = order[:failing]
             return RareEvent(
@@ -101,12 +104,12 @@ def _run_chains(
     sigma_u, all_u, all_g = u.std(axis=0), [u], [g]
     for step in range(1, steps):
         sigma = np.minimum(1.0, step_scale * sigma_u)
-        innovations = normals(seed, SOURCE, np.arange(len(u)), level * steps + step, u.shape[1])
+        innovations = normals(seed, RANDOM_SOURCE, np.arange(len(u)), level * steps + step, u.shape[1])
         proposals = np.sqrt(1.0 - sigma * sigma) * u + sigma * innovations
-        proposal_margins = margins(margin, proposals)
+        proposal_margins = evaluate_margins(margin, proposals)
         accepted = proposal_margins <= threshold
         u, g = np.where(accepted[:, None], proposals, u), np.where(accepted, proposal_margins, g)
-        step_scale *= math.exp((float(accepted.mean()) - ACCEPTED) / math.sqrt(step))
+        step_scale *= math.exp((float(accepted.mean()) - TARGET_ACCEPTANCE) / math.sqrt(step))
         all_u.append(u)
         all_g.append(g)
     return np.concatenate(all_u), np.concatenate(all_g), step_scale
@@ -123,4 +126,4 @@ def _coefficient_of_variation(ancestor: Array) -> float:
 
 def unit_cube(u: Array) -> Array:
     """Φ(u), below 1, since a quantile of 1 can be infinite"""
-    return np.minimum(scipy("special", "subset simulation").ndtr(np.asarray(u, dtype=float)), 1.0 - 2.0**-53)
+    return np.minimum(import_scipy("special", "subset simulation").ndtr(np.asarray(u, dtype=float)), 1.0 - 2.0**-53)

@@ -1,5 +1,6 @@
 """The command `samara`. Bad input ends in one sentence on stderr and exit status 2, never in a traceback."""
 
+import re
 import sys
 from collections.abc import Iterable
 from importlib import import_module
@@ -7,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.console import INTERRUPTED, discard_stdout, interrupts, prepare_streams
+from samara.cli.console import INTERRUPTED, discard_stdout, handle_interrupts, prepare_streams
 from samara.core.lazy_import import MissingExtraError
-from samara.core.sanitise import printable
+from samara.core.sanitise import escape_control_characters
 
 if TYPE_CHECKING:
     app: typer.Typer
@@ -23,9 +24,9 @@ COMMANDS = {
     "replay": "fly.replay",
     "diff": "fly.diff",
     "info": "fly.info",
-    "plot": "plot_report_render.plot",
-    "report": "plot_report_render.report",
-    "render": "plot_report_render.render",
+    "plot": "presentation.plot",
+    "report": "presentation.report",
+    "render": "presentation.render",
     "view": "view.view",
     "sticks": "link.sticks",
     "ros2": "link.ros2",
@@ -35,12 +36,14 @@ COMMANDS = {
     "validate": "identify.validate",
     "rotor": "rotor.rotor",
     "identify": "identify.app",
-    "learn": "learn.learn",
+    "train": "train.train",
     "policy": "policy.app",
     "sweep": "sweep.app",
     "export": "export.app",
 }
 """The module and function (or group) of every command; only the module of the called command is imported."""
+LINE_BREAK = re.compile(r"(?<!\n)\n[ ]*(?!\n)")
+"""A line break within a paragraph."""
 
 
 def main() -> None:
@@ -48,10 +51,10 @@ def main() -> None:
     prepare_streams()
     name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:
-        with interrupts():
+        with handle_interrupts():
             command_line([name] if name in COMMANDS else COMMANDS)()
     except (ValueError, OSError, FloatingPointError, MissingExtraError) as error:
-        print(printable(f"samara: {error}"), file=sys.stderr)
+        print(escape_control_characters(f"samara: {error}"), file=sys.stderr)
         sys.exit(2)
     except (SystemExit, KeyboardInterrupt) as end:
         if not isinstance(end, SystemExit) or end.code == INTERRUPTED:  # Typer turns Ctrl-C into this status silently
@@ -92,7 +95,11 @@ def __getattr__(name: str) -> typer.Typer:
 
 
 def command_line(names: Iterable[str] = COMMANDS) -> typer.core.TyperGroup:
-    """Create the root command; help texts are escaped, because Typer reads the unit in `wind [m/s]` as markup."""
+    """Create the root command.
+
+    Help texts are escaped, because Typer reads the unit in `wind [m/s]` as markup, and their paragraphs become single lines,
+    because it keeps the line breaks of docstrings in lists of commands.
+    """
     from rich.markup import escape
 
     root = typer.main.get_command(build_app(names))
@@ -102,7 +109,7 @@ def command_line(names: Iterable[str] = COMMANDS) -> typer.core.TyperGroup:
         commands += getattr(command, "commands", {}).values()
         for described in (command, *command.params):
             if text := getattr(described, "help", None):
-                setattr(described, "help", escape(text))  # noqa: B010 (arguments and options declare it, their base does not)
+                setattr(described, "help", escape(LINE_BREAK.sub(" ", text)))  # noqa: B010 (arguments and options declare it, their base does not)
     return root
 
 

@@ -4,9 +4,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from samara.cli.console import console, say, table, verdict
+from samara.cli.console import check_mark, console, say, table
 from samara.cli.options import argument
-from samara.core.sanitise import printable
+from samara.core.sanitise import escape_control_characters
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -40,37 +40,40 @@ def _is_vehicle(name: str) -> bool:
     """Whether `name` is a shipped vehicle, or a file with a table that only vehicles have."""
     from samara import vehicle_names
     from samara.core.budget import read_text
-    from samara.core.toml import document
+    from samara.core.toml import parse_document
 
     if not name.endswith(".toml") or not Path(name).is_file():
         return name in vehicle_names()
     try:
-        return not {"body", "actuation", "rotors", "rotor"}.isdisjoint(document(read_text(Path(name)), name))
+        return not {"body", "actuation", "rotors", "rotor"}.isdisjoint(parse_document(read_text(Path(name)), name))
     except (OSError, ValueError):
         return False
 
 
 def _report_scenario(name: str, scenario: "Scenario") -> None:
     """Print the stages of a flight with their rates, and the reason why a stage runs in Python."""
-    from samara.sim.simulation import Simulation, without_autopilots
+    from samara.sim.simulation import Simulation, replace_autopilots
 
     counts = f"{len(scenario.drones)} drones, {len(scenario.events)} events, {scenario.duration:g} s"
     say(f"{name}: scenario {scenario.name}, {counts}")
-    simulation = Simulation(without_autopilots(scenario))
+    simulation = Simulation(replace_autopilots(scenario))
     try:
         for stage in simulation.sequence():
             rate = f"{stage.rate:g} Hz" if stage.rate else "when due"
-            say(f"  {stage.name:14s} {rate:>9s}" + (f"  in Python: {stage.python}" if stage.python else ""))
+            say(
+                f"  {stage.name:14s} {rate:>9s}"
+                + (f"  in Python: {stage.python_reason}" if stage.python_reason else "")
+            )
     finally:
         simulation.close()
 
 
 def _report_vehicle(name: str, vehicle: "Vehicle") -> None:
-    from samara.vehicles.plausibility import AXES, controllable, figures, warnings
+    from samara.vehicles.plausibility import AXES, controllable_axes, plausibility_figures, warnings
 
     say(f"{name}: vehicle {vehicle.name}, {vehicle.mass:g} kg, {len(vehicle.rotors)} rotors")
     if vehicle.rotors:
-        rank, free_axes = controllable(vehicle)
+        rank, free_axes = controllable_axes(vehicle)
         axis_list = "all of force and torque" if len(free_axes) == len(AXES) else ", ".join(free_axes) or "none"
         say(f"  {'allocation':14s} rank {rank}; commanded alone: {axis_list}")
         try:
@@ -78,10 +81,10 @@ def _report_vehicle(name: str, vehicle: "Vehicle") -> None:
         except ValueError:  # the warnings give the reason
             say(f"  {'hover':14s} none")
         _report_controls(vehicle, free_axes)
-    if rows := figures(vehicle):
-        console().print(table(("", "value", "typical"), [(row.name, row.shown, row.expected) for row in rows]))
+    if rows := plausibility_figures(vehicle):
+        console().print(table(("", "value", "typical"), [(row.name, row.value_text, row.range_text) for row in rows]))
     for warning in warnings(vehicle):
-        console().print(verdict(False, warning))
+        console().print(check_mark(False, warning))
 
 
 def _report_hover(vehicle: "Vehicle") -> None:
@@ -107,29 +110,29 @@ def _report_hover(vehicle: "Vehicle") -> None:
 
 def _report_controls(vehicle: "Vehicle", free_axes: tuple[str, ...]) -> None:
     """Print the axes that can be commanded and their largest torques, with all rotors and with one rotor failed."""
-    from samara.vehicles.controllability import TORQUES, controllability, failures, in_words
+    from samara.vehicles.controllability import TORQUES, controllability, describe_controllability, failure_groups
 
     complete = controllability(vehicle)
-    say(f"  {'controls':14s} {_commanded(vehicle, free_axes)}; {in_words(complete)}")
+    say(f"  {'controls':14s} {_control_authority(vehicle, free_axes)}; {describe_controllability(complete)}")
     if not complete.torques:
         return
     rows = []
-    failure_cases = [(f"rotor {rotor_index} failed", control) for rotor_index, control in failures(vehicle)]
+    failure_cases = [(f"rotor {rotor_index} failed", control) for rotor_index, control in failure_groups(vehicle)]
     for title, control in [("all rotors", complete), *failure_cases]:
-        torques = {torque.axis: f"{torque.shown} ({torque.acceleration:.3g})" for torque in control.torques}
+        torques = {torque.axis: f"{torque.text} ({torque.acceleration:.3g})" for torque in control.torques}
         climb = f"{control.climb:.3g}" if control.torques else "-"
-        rows.append((title, *(torques.get(axis, "-") for axis in TORQUES), climb, in_words(control)))
+        rows.append((title, *(torques.get(axis, "-") for axis in TORQUES), climb, describe_controllability(control)))
     headings = ("maximum in hover", *(f"{axis} N m (rad/s²)" for axis in TORQUES), "climb m/s²", "")
     console().print(table(headings, rows))
 
 
-def _commanded(vehicle: "Vehicle", free_axes: tuple[str, ...]) -> str:
-    from samara.vehicles.plausibility import NEEDED, reached
+def _control_authority(vehicle: "Vehicle", free_axes: tuple[str, ...]) -> str:
+    from samara.vehicles.plausibility import REQUIRED_AXES, is_actuated
 
-    coupled_axes = [name for name in NEEDED if name not in free_axes]
+    coupled_axes = [name for name in REQUIRED_AXES if name not in free_axes]
     if not coupled_axes:
         return "thrust, roll, pitch and yaw, each alone"
-    unreachable = [name for name in coupled_axes if not reached(vehicle, name)]
+    unreachable = [name for name in coupled_axes if not is_actuated(vehicle, name)]
     coupled = [name for name in coupled_axes if name not in unreachable]
     subject = {1: "one rotor commands", 2: "two rotors command"}.get(len(vehicle.rotors), "the rotors command")
     parts = [f"{', '.join(free_axes)} alone" if free_axes else "no axis alone"]
@@ -164,7 +167,9 @@ def _description(vehicle: "Vehicle") -> "Text":
     source = dict(vehicle.structure.sources).get("body.mass", "not given")
     description = vehicle.structure.description
     details = f"{description}; source: {source}" if description else f"source: {source}"
-    return Text.assemble((printable(vehicle.name), "bold"), "\n", (printable(details), "dim"))
+    return Text.assemble(
+        (escape_control_characters(vehicle.name), "bold"), "\n", (escape_control_characters(details), "dim")
+    )
 
 
 def mass_text(vehicle: "Vehicle") -> str:

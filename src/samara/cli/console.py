@@ -14,7 +14,7 @@ from io import TextIOWrapper
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from samara.core.sanitise import printable
+from samara.core.sanitise import escape_control_characters
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -50,7 +50,7 @@ def console() -> "Console":
 
     class SafeConsole(Console):
         def render_str(self, text: str, **style: object) -> "Text":
-            return super().render_str(printable(text), **style)  # type: ignore[arg-type]
+            return super().render_str(escape_control_characters(text), **style)  # type: ignore[arg-type]
 
         def on_broken_pipe(self) -> None:
             discard_stdout()
@@ -62,16 +62,16 @@ def console() -> "Console":
 def say(text: str) -> None:
     """Print lines of any length on stdout."""
     try:
-        print(printable(text), flush=True)
+        print(escape_control_characters(text), flush=True)
     except BrokenPipeError:
         discard_stdout()
 
 
-def verdict(true: bool, text: str) -> "Text":
+def check_mark(passed: bool, text: str) -> "Text":
     """Format ✓ or ✗ followed by `text`."""
     from rich.text import Text
 
-    return Text.assemble(("✓", "green") if true else ("✗", "red"), f" {printable(text)}")
+    return Text.assemble(("✓", "green") if passed else ("✗", "red"), f" {escape_control_characters(text)}")
 
 
 def table(
@@ -101,8 +101,8 @@ def progress_bar(
     """Show a progress bar; yields it and a function that updates it, which raises KeyboardInterrupt after a signal."""
     from rich.progress import Progress
 
-    with interrupts() as interrupt, Progress(*columns, console=console(), transient=transient) as bar:
-        task = bar.add_task(printable(description), total=total, **fields)  # type: ignore[arg-type]
+    with handle_interrupts() as interrupt, Progress(*columns, console=console(), transient=transient) as bar:
+        task = bar.add_task(escape_control_characters(description), total=total, **fields)  # type: ignore[arg-type]
 
         def update(completed: float, total: float | None = None, **changes: object) -> None:
             interrupt.check()
@@ -131,8 +131,8 @@ class Interrupts:
 
 
 @contextmanager
-def interrupts() -> Iterator[Interrupts]:
-    """Raise KeyboardInterrupt at each of the signals; an ignored signal, as under nohup, stays ignored.
+def handle_interrupts() -> Iterator[Interrupts]:
+    """Raise KeyboardInterrupt when one of `SIGNALS` arrives; an ignored signal, as under nohup, stays ignored.
 
     Nested contexts share their state, so the inner context also reports an interrupt that was swallowed in the outer one.
     """
@@ -148,7 +148,7 @@ def interrupts() -> Iterator[Interrupts]:
     def ignore_interrupts(error: "sys.UnraisableHookArgs") -> None:
         if not isinstance(
             error.exc_value, KeyboardInterrupt
-        ):  # `check` raises a swallowed one again, without a traceback
+        ):  # `check` raises a swallowed interrupt again, without a traceback
             report_unraisable(error)
 
     sys.unraisablehook = ignore_interrupts

@@ -11,13 +11,12 @@ from samara.cli.options import (
     OutFolder,
     PolicyVehicle,
     Recording,
-    Vehicle,
     VehicleArgument,
     argument,
     option,
     out_option,
 )
-from samara.cli.policy import vehicle_of
+from samara.cli.policy import policy_vehicle
 
 if TYPE_CHECKING:
     from samara.control.policy_file import Policy
@@ -26,13 +25,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Export equations, policies and recordings for other programs.", no_args_is_help=True)
 
-Folder = Annotated[Path | None, out_option("Output folder; default: beside the recording.")]
-File = Annotated[Path | None, out_option("Output file; default: beside the recording.")]
+Folder = Annotated[Path | None, out_option("Folder for the files; default: beside the recording.")]
+File = Annotated[Path | None, out_option("File to write; default: beside the recording.")]
 JavaScript = Annotated[bool, option("--js", "Write an ES module for browsers and Node instead of C99.")]
 
 
 @app.command("c")
-def export_c(vehicle: Vehicle = "hakoniwa", out: OutFolder = Path("out")) -> None:
+def export_c(vehicle: VehicleArgument, out: OutFolder = Path("out")) -> None:
     """Write dependency-free C99: derivative, RK4 step with its exact Jacobian, and hover trim, as one header and one source."""
     from samara import vehicle as load
 
@@ -80,15 +79,15 @@ def export_policy(
     """Write a policy as dependency-free C99 in single precision (observation, network and the command of each rotor), or in
     the format of an autopilot's firmware."""
     from samara import vehicle as load
-    from samara.control.policy import shipped_policy
-    from samara.control.policy_c import NED, OURS, measured, write_policy_c
+    from samara.control.policy import bundled_policy
+    from samara.control.policy_c import ENU, NED, measure_code, write_policy_c
     from samara.control.policy_file import load_policy
 
-    loaded = shipped_policy("universal") if str(policy) == "universal" and not policy.exists() else load_policy(policy)
+    loaded = bundled_policy("universal") if str(policy) == "universal" and not policy.exists() else load_policy(policy)
     if sum((ned, px4_nn, px4_raptor, crazyflie, betaflight)) > 1:
         formats = "--ned, --px4-nn, --px4-raptor, --crazyflie and --betaflight"
         raise ValueError(f"{formats} are for different programs; expected one of them at most")
-    model = load(vehicle_of(loaded, policy, vehicle))
+    model = load(policy_vehicle(loaded, policy, vehicle))
     if px4_nn:
         return _export_px4_nn(loaded, model, out)
     if px4_raptor:
@@ -97,7 +96,9 @@ def export_policy(
         path = write_px4_raptor(loaded, model, out / "policy.tar")
         say(f"archive {path}\nupload  ftp put {path} /fs/microsd/raptor/policy.tar, by MAVLink")
         say("motors  in the order of PX4's quadrotor in X: front right, back left, front left, back right")
-        return say("set     MC_RAPTOR_ENABLE 1, and IMU_GYRO_RATEMAX to a multiple of 100; it was trained at 100")
+        return say(
+            "set     MC_RAPTOR_ENABLE 1, and IMU_GYRO_RATEMAX to a multiple of 100; the policy was trained at 100 Hz"
+        )
     if crazyflie:
         from samara.link.deploy.crazyflie import write_crazyflie_policy
 
@@ -109,11 +110,11 @@ def export_policy(
         exported = write_betaflight_policy(loaded, model, out)
         say(f"mixer  {out / MIXER}.c: {MIXER}.h describes the call")
     else:
-        exported = write_policy_c(loaded, model, out, NED if ned else OURS)
+        exported = write_policy_c(loaded, model, out, NED if ned else ENU)
     say(f"header {exported.header}\nsource {exported.source}")
-    count = exported.parameters
-    say(f"size   {count} parameters, {4 * count} bytes; {exported.memory_bytes} bytes of state between calls")
-    timing = measured(exported)
+    count = exported.parameter_count
+    say(f"size   {count} parameters, {4 * count} bytes; {exported.state_bytes} bytes of state between calls")
+    timing = measure_code(exported)
     if timing is None:
         say("no C compiler found: code size and time are not measured")
         return
@@ -128,10 +129,10 @@ def _export_px4_nn(policy: "Policy", vehicle: "Model", out: Path) -> None:
     written = write_px4_nn(policy, vehicle, out)
     for path in written.paths:
         say(f"file   {path}")
-    say(f"size   {written.numbers} parameters, {written.paths[0].stat().st_size} bytes")
+    say(f"size   {written.parameter_count} parameters, {written.paths[0].stat().st_size} bytes")
     for name, value in written.parameters.items():
         say(f"set    {name} {value:.7g}")
-    say("build  with control_net.cpp and .hpp in src/modules/mc_nn_control; it comes to rest facing east")
+    say("build  with control_net.cpp and .hpp in src/modules/mc_nn_control; the drone comes to rest facing east")
 
 
 @app.command("engine")
@@ -165,9 +166,9 @@ def export_rigid_body(
 
 
 def _time_in_node(module: Path) -> None:
-    from samara.export.javascript import microseconds_a_step
+    from samara.export.javascript import measure_step_time
 
-    time = microseconds_a_step(module)
+    time = measure_step_time(module)
     if time is not None:
         say(f"{time:.2g} µs per step of 1 ms under Node")
 
@@ -177,13 +178,14 @@ def export_web(
     vehicles: Annotated[
         list[str] | None, argument("Shipped vehicles or .toml files; default: four shipped vehicles.")
     ] = None,
-    out: Annotated[Path, out_option("HTML file to write.")] = Path("out/fly.html"),
+    out: Annotated[Path, out_option("File for the page (.html).")] = Path("out/fly.html"),
 ) -> None:
-    """Write a page to fly in with keyboard or gamepad: one HTML file that needs neither a server nor the network."""
+    """Write a web page to fly vehicles with keyboard or gamepad: one HTML file that needs neither a server nor the
+    network."""
     from samara import vehicle as load
-    from samara.view.cockpit.page import DEFAULT, write_cockpit
+    from samara.view.cockpit.page import DEFAULT_VEHICLES, write_cockpit
 
-    path = write_cockpit([load(name) for name in vehicles or DEFAULT], out)
+    path = write_cockpit([load(name) for name in vehicles or DEFAULT_VEHICLES], out)
     say(f"page {path}, {path.stat().st_size / 1e6:.2f} MB: open it in a browser")
 
 

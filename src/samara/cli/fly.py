@@ -11,11 +11,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.console import FAILED, INTERRUPTED, console, progress_bar, say, table, verdict
-from samara.cli.options import Browser, Port, Recording, Settings, Speed, argument, option, out_option, parse_settings
-from samara.core.atomic_files import point_to
-from samara.core.sanitise import Typed, typed
-from samara.core.toml import is_file
+from samara.cli.console import FAILED, INTERRUPTED, check_mark, console, progress_bar, say, table
+from samara.cli.options import (
+    Browser,
+    Port,
+    Realtime,
+    Recording,
+    ScenarioArgument,
+    ScenarioController,
+    ScenarioSeed,
+    ScenarioVehicle,
+    Settings,
+    Speed,
+    Wind,
+    argument,
+    option,
+    out_option,
+    scenario_changes,
+    vehicle_option,
+)
+from samara.core.atomic_files import replace_link
+from samara.core.sanitise import UserText
 from samara.scenario.autopilot_types import AUTOPILOTS, AutopilotType, Executable, autopilot_help, mode_help
 
 if TYPE_CHECKING:
@@ -28,29 +44,30 @@ LATEST = "latest"
 MAX_SUMMARY_DRONES = 6
 
 STICKS_HELP = "Fly by hand, in real time: auto, gamepad, transmitter, a device (/dev/input/js0) or a map (.toml)."
-STICK_MODES_HELP = "Quantity that the sticks command: rate, angle or hold. Default: hold; angle with an autopilot."
+STICK_MODE_HELP = "Quantity that the sticks command: rate, angle or hold. Default: hold; angle with an autopilot."
 
 
 def fly(
-    scenario: Annotated[str, argument("Scenario: a shipped name (`samara scenarios`) or a .toml file.")] = "waypoints",
+    scenario: ScenarioArgument = "waypoints",
     settings: Settings = None,
-    vehicle: Annotated[str | None, option("--vehicle", "Fly this vehicle: a shipped name or a .toml file.")] = None,
-    controller: Annotated[str | None, option("--controller", "Name of a controller, or folder of a policy.")] = None,
-    wind: Annotated[
-        float | None, option("--wind", "Steady wind [m/s], from the scenario's direction or the west.")
-    ] = None,
-    realtime: Annotated[bool, option("--realtime", "Fly no faster than real time.")] = False,
+    vehicle: ScenarioVehicle = None,
+    controller: ScenarioController = None,
+    wind: Wind = None,
+    seed: ScenarioSeed = None,
+    realtime: Realtime = False,
     step_by_step: Annotated[
         bool,
         option("--step-by-step", "Step from Python instead of running one compiled program (slower, bit-identical)."),
     ] = False,
-    out: Annotated[Path | None, out_option("Folder for the results; default: out/<scenario>.")] = None,
+    out: Annotated[Path | None, out_option("Folder for recording, picture and report; default: out/NAME.")] = None,
     autopilot: Annotated[str | None, option("--autopilot", f"Let an autopilot fly: {autopilot_help()}.")] = None,
     binary: Annotated[Path | None, option("--binary", "Program of the autopilot; Samara starts it.")] = None,
     connect: Annotated[bool, option("--connect", "Wait for an autopilot that you start yourself.")] = False,
-    mode: Annotated[str | None, option("--mode", f"Follow the reference after take-off. {mode_help()}.")] = None,
+    autopilot_mode: Annotated[
+        str | None, option("--autopilot-mode", f"Follow the reference after take-off. {mode_help()}.")
+    ] = None,
     sticks: Annotated[str | None, option("--sticks", STICKS_HELP)] = None,
-    sticks_mode: Annotated[str | None, option("--sticks-mode", STICK_MODES_HELP)] = None,
+    stick_mode: Annotated[str | None, option("--stick-mode", STICK_MODE_HELP)] = None,
     with_report: Annotated[bool, option("--report/--no-report", "Draw the picture and write the report.")] = True,
     watch: Annotated[bool, option("--view", "Show the flight in the browser, in real time.")] = False,
     speed: Speed = 1.0,
@@ -60,33 +77,28 @@ def fly(
     """Fly a scenario and write a recording, a picture and a report; exits with status 1 if an expectation of the scenario
     fails."""
     from samara.record.run import check_expectations
-    from samara.scenario.file import load_scenario, steady_wind
+    from samara.scenario.file import load_scenario
     from samara.sim.fly import fly as fly_scenario
 
     if step_by_step and watch:
         raise ValueError("--step-by-step with --view: a watched flight steps from Python anyway; expected one of them")
     if speed != 1.0 and not watch:
         raise ValueError(f"--speed {speed:g} sets the speed of a watched flight; expected --view with it")
-    changes: dict[str, object] = dict(steady_wind(scenario, wind)) if wind is not None else {}
-    changes |= parse_settings(settings or [])
-    changes |= autopilot_changes(scenario, changes, autopilot, binary, connect, mode)
-    if vehicle is not None:
-        changes["drones.vehicle"] = Typed(Path(vehicle).resolve() if is_file(vehicle) else vehicle)
-    if controller is not None:
-        changes["drones.controller"] = typed(controller_setting(controller))
+    changes = scenario_changes(scenario, settings, vehicle=vehicle, controller=controller, wind=wind, seed=seed)
+    changes |= autopilot_changes(scenario, changes, autopilot, binary, connect, autopilot_mode)
     loaded = load_scenario(scenario, changes)
     if sticks is not None:
         if controller is not None:
             raise ValueError("--controller and --sticks both fly the drone; expected one of them")
-        loaded = fly_by_hand(loaded, sticks, sticks_mode)
+        loaded = fly_by_hand(loaded, sticks, stick_mode)
         realtime = True
-    elif sticks_mode is not None:
-        raise ValueError("--sticks-mode applies only to --sticks; expected both or neither")
+    elif stick_mode is not None:
+        raise ValueError("--stick-mode applies only to --sticks; expected both or neither")
     _require_packages(loaded)
     _warn_of_implausible_vehicles(scenario, changes, loaded)
     path = _claim_recording(out if out is not None else Path("out") / loaded.name)
     screen = console()
-    real_time_factor = Clock()
+    real_time_factor = RealTimeFactor()
     with _progress(f"flying {loaded.name}", loaded.duration, real_time_factor) as progress:
         try:
             if watch:
@@ -94,38 +106,44 @@ def fly(
 
                 run = fly_in_browser(loaded, path, speed, port, browser, progress)
             else:
-                fly_now = partial(fly_scenario, realtime=realtime, step_by_step=step_by_step, whole=False)
-                run = fly_now(loaded, out=path, overwrite=True, progress=progress, tell=say)
+                fly_now = partial(fly_scenario, realtime=realtime, step_by_step=step_by_step, full_resolution=False)
+                run = fly_now(loaded, out=path, overwrite=True, progress=progress, on_message=say)
         except KeyboardInterrupt:
             _point_latest(path)
             say(f"stopped; {path} holds the flight up to here")
             raise typer.Exit(INTERRUPTED) from None
     expectation_results = check_expectations(run, loaded.expect)
-    screen.print(_summary(run, real_time_factor.last))
+    screen.print(_summary(run, real_time_factor.value))
     for line in run.logs[:-1]:
         screen.print(f"{line.time_us / 1e6:9.3f} s  {line.level:7s} {line.message}")
     for expectation in expectation_results:
-        screen.print(verdict(expectation.satisfied, f"expected: {expectation.text}"))
+        screen.print(check_mark(expectation.satisfied, f"expected: {expectation.text}"))
     if run.problem:  # printed before the picture is drawn: on a full disk the picture fails as well
         screen.print(f"samara: {run.problem}")
     _point_latest(path)
     say(f"recording {path}")
     if with_report:
         from samara.view.plot.plots import draw_run
-        from samara.view.report.report import Flown, write_report
+        from samara.view.report.report import ReportRun, write_report
 
         picture, report = path.with_suffix(".png"), path.with_name(f"report{path.stem.removeprefix('run')}.html")
         flags: dict[str, object] = {
             "--vehicle": vehicle,
             "--controller": controller,
             "--wind": wind,
+            "--seed": seed,
             "--autopilot": autopilot,
         }
-        flags |= {"--binary": binary, "--mode": mode, "--sticks": sticks, "--sticks-mode": sticks_mode}
+        flags |= {
+            "--binary": binary,
+            "--autopilot-mode": autopilot_mode,
+            "--sticks": sticks,
+            "--stick-mode": stick_mode,
+        }
         command = repeat_command(scenario, settings or [], {**flags, "--connect": connect})
         with screen.status("drawing"):
             draw_run(run, picture)
-            write_report([Flown(str(path), run, command)], report, expectation_results, picture)
+            write_report([ReportRun(str(path), run, command)], report, expectation_results, picture)
         _point_latest(path, picture, report)
         say(f"picture   {picture}\nreport    {report}")
     if run.problem or not all(expectation.satisfied for expectation in expectation_results):
@@ -155,35 +173,35 @@ def autopilot_changes(
         current = drone.get("autopilot") if isinstance(drone, dict) else None
         if current is None and autopilot is None:
             continue
-        entries = current if isinstance(current, dict) else {"kind": current}
-        kind = autopilot or entries.get("kind", Autopilot.kind)
-        autopilot_type = AUTOPILOTS.get(kind) if isinstance(kind, str) else None  # None: refused with the scenario
+        entries = current if isinstance(current, dict) else {"type": current}
+        kind = autopilot or entries.get("type", Autopilot.type)
+        autopilot_type = AUTOPILOTS.get(kind) if isinstance(kind, str) else None  # None: the scenario reader rejects it
         if autopilot is not None:
-            changes[f"drones[{i}].autopilot.kind"] = kind
+            changes[f"drones[{i}].autopilot.type"] = kind
         if mode is not None:
             changes[f"drones[{i}].autopilot.mode"] = mode
         if connect or autopilot_type is None or autopilot_type.executable is None:
-            path = Typed()
+            path = UserText()
         elif binary is not None:
-            path = Typed(require_binary(binary, autopilot_type.name))
-        elif "binary" in entries and entries.get("kind", Autopilot.kind) == kind:
+            path = UserText(require_binary(binary, autopilot_type.name))
+        elif "binary" in entries and entries.get("type", Autopilot.type) == kind:
             continue
         else:
             path = _installed_program(autopilot_type, autopilot_type.executable)
         changes[f"drones[{i}].autopilot.binary"] = path
     if not changes and (binary is not None or connect or mode is not None):
         raise ValueError(
-            "--binary, --connect and --mode apply to an autopilot; expected --autopilot, or a scenario that names one"
+            "--binary, --connect and --autopilot-mode apply to an autopilot; expected --autopilot, or a scenario that names one"
         )
     return changes
 
 
-def _installed_program(autopilot_type: AutopilotType, executable: Executable) -> Typed:
+def _installed_program(autopilot_type: AutopilotType, executable: Executable) -> UserText:
     """Find the program of an autopilot without `--binary`: by its environment variable, or as an installed program."""
     from samara.link.process import default_binary, require_binary
 
     if path := default_binary(autopilot_type):
-        return Typed(require_binary(path, autopilot_type.name))
+        return UserText(require_binary(path, autopilot_type.name))
     raise ValueError(
         f"{autopilot_type.title} not found: expected {executable.install}, --binary PROGRAM, the environment variable "
         f"{executable.variable}, or --connect to wait for one that you start"
@@ -194,21 +212,23 @@ def fly_by_hand(scenario: "Scenario", sticks: str, mode: str | None) -> "Scenari
     """Return the scenario with its only drone flown by hand, by the built-in stick modes or an autopilot's radio receiver."""
     from dataclasses import replace
 
-    from samara.link.joystick import open_hands
+    from samara.link.joystick import open_stick_input
     from samara.link.stick_controller import StickController
 
     if len(scenario.drones) != 1:
         raise ValueError(f"--sticks flies one drone, and the scenario has {len(scenario.drones)}; expected one")
     (drone,) = scenario.drones
-    if drone.autopilot is not None and not drone.autopilot.type.takes_sticks:
+    if drone.autopilot is not None and not drone.autopilot.registered_type.takes_sticks:
         with_sticks = " or ".join(entry.name for entry in AUTOPILOTS.values() if entry.takes_sticks)
         raise ValueError(
-            f"--sticks does not reach {drone.autopilot.kind}: use a ground station; expected {with_sticks}, or no autopilot"
+            f"--sticks does not reach {drone.autopilot.type}: use a ground station; expected {with_sticks}, or no autopilot"
         )
-    stick_device = open_hands(sticks)
+    stick_device = open_stick_input(sticks)
     layout = "a throttle that springs back" if stick_device.stick_map.springs else "an absolute throttle"
     say(f"sticks    {stick_device.joystick.name or stick_device.joystick.path}, read as a device with {layout}")
-    stick_controller = StickController(stick_device, mode or ("hold" if drone.autopilot is None else "angle"), tell=say)
+    stick_controller = StickController(
+        stick_device, mode or ("hold" if drone.autopilot is None else "angle"), log_message=say
+    )
     return replace(scenario, drones=(replace(drone, controller=stick_controller),))
 
 
@@ -221,34 +241,23 @@ def _warn_of_implausible_vehicles(scenario: str, changes: Mapping[str, object], 
         return
     for name, vehicle in {drone.vehicle.name: drone.vehicle for drone in loaded.drones}.items():
         for warning in warnings(vehicle):
-            console().print(verdict(False, f"{name}: {warning}"))
+            console().print(check_mark(False, f"{name}: {warning}"))
 
 
 def _require_packages(scenario: "Scenario") -> None:
     """Raise an error before any file is written if an autopilot's link or a firmware needs a missing package."""
     from samara.control.crazyflie_firmware.motors import NAMES, PREFIX
-    from samara.control.registry import name_of
+    from samara.control.registry import controller_name
 
     for drone in scenario.drones:
         if drone.autopilot is not None:
             from samara.link.registry import require_packages
 
             require_packages(drone.autopilot)
-    for name in {name_of(drone.controller) for drone in scenario.drones if drone.autopilot is None} & {*NAMES}:
+    for name in {controller_name(drone.controller) for drone in scenario.drones if drone.autopilot is None} & {*NAMES}:
         from samara.control.crazyflie_firmware.controller import require_firmware
 
         require_firmware(name.removeprefix(PREFIX))
-
-
-def controller_setting(word: str) -> object:
-    """Return a controller as a scenario file states it: a name, or a table with the folder of a policy."""
-    from samara.control.registry import NAMES
-
-    if word in NAMES and word != "policy":
-        return word
-    if not Path(word).is_dir():
-        raise ValueError(f"--controller {word}: expected one of {', '.join(NAMES)}, or the folder of a policy")
-    return {"kind": "policy", "file": str(Path(word).resolve())}
 
 
 def repeat_command(scenario: str, settings: list[str], flags: Mapping[str, object]) -> str:
@@ -265,7 +274,7 @@ def _point_latest(recording: Path, picture: Path | None = None, report: Path | N
     folder = recording.parent / LATEST
     for name, path in (("run.mcap", recording), ("run.png", picture), ("report.html", report)):
         if path is not None:
-            point_to(folder / name, path)
+            replace_link(folder / name, path)
         else:
             (folder / name).unlink(missing_ok=True)
 
@@ -283,23 +292,25 @@ def _claim_recording(folder: Path) -> Path:
     raise OSError(f"{folder}: contains 99,999 runs; expected an unused name up to run-99999.mcap")
 
 
-class Clock:
+class RealTimeFactor:
     """The simulated time over the wall-clock time since the first instant; compilation before it does not count."""
 
     def __init__(self) -> None:
         self._started: float | None = None
-        self.last = 0.0
+        self.value = 0.0
 
-    def factor(self, now: float) -> float:
+    def update(self, now: float) -> float:
         """Update the factor at the simulated time `now` [s]."""
         if self._started is None:
             self._started = time.perf_counter()
-        self.last = now / max(time.perf_counter() - self._started, 1e-9)
-        return self.last
+        self.value = now / max(time.perf_counter() - self._started, 1e-9)
+        return self.value
 
 
 @contextmanager
-def _progress(description: str, total: float, real_time_factor: Clock) -> Iterator[Callable[[float, float], None]]:
+def _progress(
+    description: str, total: float, real_time_factor: RealTimeFactor
+) -> Iterator[Callable[[float, float], None]]:
     """Show a bar with the simulated time and the real-time factor."""
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
@@ -311,18 +322,18 @@ def _progress(description: str, total: float, real_time_factor: Clock) -> Iterat
         TimeRemainingColumn(),
     )
     with progress_bar(description, *columns, total=total, factor=0.0) as (_, update):
-        yield lambda now, _: update(now, factor=real_time_factor.factor(now))
+        yield lambda now, _: update(now, factor=real_time_factor.update(now))
 
 
 def _summary(run: "Run", factor: float) -> "Table":
     from samara.record.metrics import summary_table
 
-    records = run.tracks[:MAX_SUMMARY_DRONES]
+    records = run.drone_records[:MAX_SUMMARY_DRONES]
     summary = table(("", *(track.name for track in records)), summary_table(track.summary() for track in records))
-    summary.show_header = len(run.tracks) > 1
+    summary.show_header = len(run.drone_records) > 1
     summary.add_row("real-time factor", f"{factor:.3g}×")
-    if len(run.tracks) > len(records):
-        summary.caption = f"and {len(run.tracks) - len(records)} more drones"
+    if len(run.drone_records) > len(records):
+        summary.caption = f"and {len(run.drone_records) - len(records)} more drones"
     return summary
 
 
@@ -340,28 +351,29 @@ def scenarios() -> None:
 
 def replay(
     run: Recording,
-    plant: Annotated[str | None, option("--plant", "Apply the inputs to this vehicle instead.")] = None,
+    vehicle: Annotated[str | None, vehicle_option("the recorded one")] = None,
     integrator: Annotated[str | None, option("--integrator", "Integrator: rk4 or rk45.")] = None,
-    out: Annotated[Path | None, out_option("Record the replay to this file.")] = None,
+    out: Annotated[Path | None, out_option("File for a recording of the replay; default: none.")] = None,
 ) -> None:
-    """Replay the recorded commands, wind and faults bit for bit; or on another plant, and report the deviation."""
-    from samara import vehicle
+    """Replay the recorded commands, wind and faults bit for bit; or with another vehicle or integrator, and report the
+    deviation."""
+    from samara import vehicle as load
     from samara.record.diff import distances, first_difference
     from samara.record.load import load_run
-    from samara.record.run import changed_policies
+    from samara.record.run import report_changed_policies
     from samara.sim.replay import replay as fly_again
 
     recording = load_run(run)
-    with _progress(f"replaying {run.name}", float(recording.time[-1]), Clock()) as progress:
-        replacement = vehicle(plant) if plant else None
+    with _progress(f"replaying {run.name}", float(recording.time[-1]), RealTimeFactor()) as progress:
+        replacement = load(vehicle) if vehicle else None
         replayed = fly_again(recording, vehicle=replacement, integrator=integrator, progress=progress)
     if out is not None:
         say(str(replayed.save(out)))
     if recording.problem:
         say(f"the recording: {recording.problem}")
-    for sentence in changed_policies(recording, run.parent):
+    for sentence in report_changed_policies(recording, run.parent):
         say(sentence)
-    if plant is None and integrator is None:
+    if vehicle is None and integrator is None:
         return _report_difference(first_difference(recording, replayed))
     for drone in distances(recording, replayed):
         say(
@@ -382,11 +394,11 @@ def diff(
     second: Annotated[Path, argument("Second recording.")],
 ) -> None:
     """Report the first difference between two recordings; exits with status 1 if they differ."""
-    from samara.record.diff import different_vehicles, first_difference
+    from samara.record.diff import describe_vehicle_differences, first_difference
     from samara.record.load import load_run
 
     first_run, second_run = load_run(first), load_run(second)
-    if vehicles := different_vehicles(first_run, second_run):
+    if vehicles := describe_vehicle_differences(first_run, second_run):
         say(f"different vehicles: {vehicles}")
     _report_difference(first_difference(first_run, second_run))
 

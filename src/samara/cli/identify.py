@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from samara.cli.console import console, progress_bar, say, table
-from samara.cli.options import Columns, Outputs, argument, default_command, option, out_option
-from samara.core.sanitise import printable
+from samara.cli.options import Columns, Outputs, argument, default_command, option, out_option, vehicle_option
+from samara.core.sanitise import escape_control_characters
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
 
     from samara.identify.flight_log import FlightLog
-    from samara.identify.identification import Product
+    from samara.identify.identification import IdentifiedVehicle
     from samara.identify.log_checks import Finding
-    from samara.identify.scores import Score
+    from samara.identify.scores import PredictionScore
     from samara.physics.types import Vehicle
 
 LOGS = "logs"
@@ -35,7 +35,7 @@ VALIDATE_HELP = (
 )
 
 
-class Kind(StrEnum):
+class ProductType(StrEnum):
     """Type of the vehicle that is written: physical parameters, or fitted for prediction alone."""
 
     PHYSICAL = "physical"
@@ -53,11 +53,11 @@ app = typer.Typer(
 @app.command(LOGS)
 def identify(
     logs: Annotated[list[Path], argument("Flight logs of any format, or folders of them.", "LOG")],
-    start: Annotated[str, option("--start", "Vehicle to start from; its mass is taken as exact.")] = "crazyflie",
-    out: Annotated[Path, out_option("Vehicle file to write.")] = Path("identified.toml"),
-    kind: Annotated[Kind, option("--kind", "Type of the vehicle to write to --out.")] = Kind.PHYSICAL,
+    vehicle: Annotated[str, vehicle_option()] = "crazyflie",
+    out: Annotated[Path, out_option("File for the identified vehicle (.toml).")] = Path("identified.toml"),
+    product: Annotated[ProductType, option("--product", "Vehicle to write to --out.")] = ProductType.PHYSICAL,
     predictor_out: Annotated[
-        Path | None, option("--predictor-out", "Predictor file; default: NAME_predictor.toml.")
+        Path | None, option("--predictor-out", "File for the predictor; default: NAME_predictor.toml.")
     ] = None,
     predictor: Annotated[bool, option("--predictor/--no-predictor", "Fit the predictor as well.")] = True,
     scores: Annotated[
@@ -67,20 +67,23 @@ def identify(
     columns: Columns = None,
     outputs: Outputs = "speed",
 ) -> None:
-    """Identify a vehicle from its flight logs: every parameter with its error, or the manoeuvre that would excite it."""
+    """Identify a vehicle from its flight logs: every parameter with its error, or the manoeuvre that would excite it.
+
+    The fit starts from --vehicle, whose mass is taken as exact.
+    """
     from samara import save_vehicle
     from samara import vehicle as load
     from samara.core.atomic_files import require_writable
     from samara.identify.identification import identify as fit
     from samara.identify.parameters import require_identifiable
     from samara.identify.readers.registry import read_logs
-    from samara.identify.scores import held_out, together
-    from samara.vehicles.limits import with_lag_motors
+    from samara.identify.scores import cross_validate, pool_scores
+    from samara.vehicles.limits import replace_dc_motors
 
     predictor_path = predictor_out or out.with_name(f"{out.stem}_predictor{out.suffix or '.toml'}")
-    if kind is Kind.PREDICTOR and not predictor:
-        raise ValueError("--kind predictor with --no-predictor; expected --predictor, which fits it")
-    model = with_lag_motors(load(start))
+    if product is ProductType.PREDICTOR and not predictor:
+        raise ValueError("--product predictor with --no-predictor; expected --predictor, which fits it")
+    model = replace_dc_motors(load(vehicle))
     require_identifiable(model)
     for folder in (out.parent, *([predictor_path.parent] if predictor else []), *([report] if report else [])):
         require_writable(folder)
@@ -91,28 +94,28 @@ def identify(
     with _progress(scores) as show_progress:
         identification = fit(flight_logs, model, outputs=outputs, predictor=predictor, progress=show_progress)
         if scores:
-            predictions = held_out(
+            predictions = cross_validate(
                 identification.flights,
                 model,
                 predictor=predictor,
                 progress=lambda fraction: show_progress(HELD_OUT, fraction),
             )
     _show_findings(screen, flight_logs, identification.findings)
-    for product in identification.products:
-        screen.print(parameter_table(product))
+    for identified in identification.vehicles:
+        screen.print(parameter_table(identified))
     if predictions:
-        screen.print(ratio_table(together([prediction.score() for prediction in predictions])))
+        screen.print(ratio_table(pool_scores([prediction.score() for prediction in predictions])))
     elif scores:
         screen.print("no flight was predicted: no log records the motion for long enough")
-    vehicles = {Kind.PHYSICAL: identification.physical.vehicle}
+    vehicles = {ProductType.PHYSICAL: identification.physical.vehicle}
     if identification.predictor is not None:
-        vehicles[Kind.PREDICTOR] = identification.predictor.vehicle
-    if kind not in vehicles:
+        vehicles[ProductType.PREDICTOR] = identification.predictor.vehicle
+    if product not in vehicles:
         requirement = "expected logs with velocity, attitude and angular rate"
-        raise ValueError(f"{printable(str(out))}: there is no predictor; {requirement}")
-    written = {out: kind}
-    if kind is Kind.PHYSICAL and Kind.PREDICTOR in vehicles:
-        written[predictor_path] = Kind.PREDICTOR
+        raise ValueError(f"{escape_control_characters(str(out))}: there is no predictor; {requirement}")
+    written = {out: product}
+    if product is ProductType.PHYSICAL and ProductType.PREDICTOR in vehicles:
+        written[predictor_path] = ProductType.PREDICTOR
     for path, product_type in written.items():
         save_vehicle(_rename_vehicle(vehicles[product_type], path.stem), path)
     say("\n".join(f"{product_type.value:9s} {path}" for path, product_type in written.items()))
@@ -163,13 +166,13 @@ def _show_findings(
             screen.print(f"! {log.name}: {sentence}", style="yellow")
 
 
-def parameter_table(product: "Product") -> "Group":
+def parameter_table(product: "IdentifiedVehicle") -> "Group":
     """Tabulate value ± error, 95 % interval and initial value; list parameters that no log excites and what to fly for them."""
     from rich.console import Group
     from rich.text import Text
 
     headings = ("", "value ± error", "95 % interval", "start", "unit")
-    parameters = table(headings, title=f"{product.kind} vehicle", right=headings[1:4], no_wrap=True)
+    parameters = table(headings, title=f"{product.model_type} vehicle", right=headings[1:4], no_wrap=True)
     unexcited: dict[str, list[str]] = {}
     for estimate in product.estimates:
         if not estimate.excited:
@@ -190,12 +193,12 @@ def parameter_table(product: "Product") -> "Group":
 def plan(
     vehicle: Annotated[str, argument("Best available model of the vehicle: a shipped name or a .toml file.")],
     duration: Annotated[float, option("--duration", "Total duration of the manoeuvres [s].")] = 120.0,
-    reach: Annotated[float, option("--reach", "Maximum distance from the centre along x and y [m].")] = 4.0,
-    low: Annotated[float, option("--low", "Minimum height [m].")] = 0.5,
-    high: Annotated[float, option("--high", "Maximum height [m].")] = 4.0,
-    speed: Annotated[float, option("--speed", "Maximum speed [m/s].")] = 5.0,
-    tilt: Annotated[float, option("--tilt", "Maximum tilt [deg].")] = 35.0,
-    thrust: Annotated[float, option("--thrust", "Maximum fraction of the full thrust.")] = 0.9,
+    half_width: Annotated[float, option("--half-width", "Maximum distance from the centre along x and y [m].")] = 4.0,
+    min_height: Annotated[float, option("--min-height", "Minimum height [m].")] = 0.5,
+    max_height: Annotated[float, option("--max-height", "Maximum height [m].")] = 4.0,
+    max_speed: Annotated[float, option("--max-speed", "Maximum speed [m/s].")] = 5.0,
+    max_tilt: Annotated[float, option("--max-tilt", "Maximum tilt [deg].")] = 35.0,
+    max_thrust: Annotated[float, option("--max-thrust", "Maximum fraction of the full thrust.")] = 0.9,
     wind: Annotated[float, option("--wind", "Maximum wind in which the flight must be safe [m/s].")] = 0.0,
     out: Annotated[Path, out_option("Folder for the scenario, the waypoints and the picture.")] = Path("out/identify"),
 ) -> None:
@@ -207,13 +210,13 @@ def plan(
     from samara import vehicle as load
     from samara.core.atomic_files import require_writable
     from samara.identify.experiment_design import plan_flight, write_plan
-    from samara.identify.manoeuvres import Room
+    from samara.identify.manoeuvres import FlightVolume
     from samara.view.plot.identify import draw_flight_plan
 
     model = load(vehicle)
     require_writable(out)
     screen = console()
-    room = Room(reach, low, high, speed, math.radians(tilt), thrust, wind)
+    room = FlightVolume(half_width, min_height, max_height, max_speed, math.radians(max_tilt), max_thrust, wind)
     with screen.status("planning") as status:
         flight_plan = plan_flight(model, duration, room, lambda sentence: status.update(escape(sentence)))
     counts = Counter(manoeuvre.name for manoeuvre in flight_plan.manoeuvres)
@@ -231,7 +234,7 @@ def plan(
 
 
 def validate(
-    what: Annotated[list[str], argument(VALIDATE_HELP, "VEHICLE|LOG")],
+    targets: Annotated[list[str], argument(VALIDATE_HELP, "VEHICLE|LOG")],
     out: Annotated[Path, out_option("Folder for the table and the picture.")] = Path("out/validation"),
     columns: Columns = None,
     outputs: Outputs = "speed",
@@ -241,25 +244,25 @@ def validate(
 
     from samara.core.atomic_files import write_text
     from samara.identify.readers.registry import read_logs
-    from samara.identify.scores import VEHICLES, together
-    from samara.identify.scores import table as markdown_table
+    from samara.identify.scores import VEHICLES, pool_scores
+    from samara.identify.scores import score_table as markdown_table
     from samara.identify.scores import validate as compare
     from samara.vehicles.loader import vehicle_names
     from samara.view.plot.identify import draw_validation
 
-    vehicles = [name for name in what if name in vehicle_names() or name.endswith(".toml")]
-    paths = [name for name in what if name not in vehicles]
+    vehicles = [name for name in targets if name in vehicle_names() or name.endswith(".toml")]
+    paths = [name for name in targets if name not in vehicles]
     if not paths:
-        raise ValueError(f"{' '.join(what)}: only vehicles; expected flight logs, or a folder of them, too")
+        raise ValueError(f"{' '.join(targets)}: only vehicles; expected flight logs, or a folder of them, too")
     screen = console()
     with screen.status("reading") as status:
         logs = read_logs(paths, columns)
 
         def show(name: str) -> None:
-            status.update(escape(f"replaying {printable(name)}"))
+            status.update(escape(f"replaying {escape_control_characters(name)}"))
 
         scores = compare(logs, vehicles or VEHICLES, show, outputs)
-    total = together(scores)
+    total = pool_scores(scores)
     screen.print(score_table(total))
     screen.print(ratio_table(total))
     written, picture = out / "validation.md", out / "validation.png"
@@ -268,10 +271,10 @@ def validate(
     say(f"table   {written}\npicture {picture}")
 
 
-def score_table(score: "Score") -> "Table":
+def score_table(score: "PredictionScore") -> "Table":
     """Tabulate the RMS errors over all flights."""
     from samara.identify.prediction_error_fit import QUANTITIES, UNITS
-    from samara.identify.scores import HORIZONS, at
+    from samara.identify.scores import HORIZONS, rms_error
 
     headings = ("model", *(f"{quantity} {unit}" for quantity, unit in zip(QUANTITIES, UNITS, strict=True)))
     horizons = " / ".join(f"{h:g}" for h in HORIZONS)
@@ -279,18 +282,20 @@ def score_table(score: "Score") -> "Table":
     for column in errors_table.columns[1:]:
         column.no_wrap = True
     for name in score.rms:
-        errors = ((at(score, name, quantity, h) for h in HORIZONS) for quantity in QUANTITIES)
+        errors = ((rms_error(score, name, quantity, h) for h in HORIZONS) for quantity in QUANTITIES)
         errors_table.add_row(
             name, *(" / ".join(f"{x:.0f}" if x >= 10.0 else f"{x:.2g}" for x in row) for row in errors)
         )
     return errors_table
 
 
-def ratio_table(score: "Score") -> "Table":
+def ratio_table(score: "PredictionScore") -> "Table":
     """Tabulate the errors after 0.5 s relative to constant velocity; a model with a ratio below 1 predicts better."""
     from samara.identify.prediction_error_fit import BASELINES, QUANTITIES
-    from samara.identify.scores import COASTING, ratios
+    from samara.identify.scores import CONSTANT_VELOCITY, error_ratios
 
     models = (name for name in score.rms if name not in BASELINES)
-    rows = ((name, *(f"{ratio:.2f}" for ratio in ratios(score, name).values())) for name in models)
-    return table(("model", *QUANTITIES), rows, f"After half a second, over the error of {COASTING}", right=QUANTITIES)
+    rows = ((name, *(f"{ratio:.2f}" for ratio in error_ratios(score, name).values())) for name in models)
+    return table(
+        ("model", *QUANTITIES), rows, f"After half a second, over the error of {CONSTANT_VELOCITY}", right=QUANTITIES
+    )

@@ -6,61 +6,76 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.console import FAILED, console, say, table, verdict
+from samara.cli.console import FAILED, check_mark, console, say, table
 from samara.cli.options import Plot, Vehicle, argument, option, out_option
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from samara.physics.types import Environment
     from samara.physics.types import Vehicle as Model
     from samara.plan.flatness import FlatMotion
-    from samara.plan.time_optimal import Limits
+    from samara.plan.time_optimal import PlanLimits
     from samara.plan.trajectory import Trajectory
 
 
 def plan(
-    waypoints: Annotated[Path, argument("CSV file of waypoints: x,y,z[,yaw][,time] in m, degrees, s.")],
+    waypoints: Annotated[Path, argument("CSV file of waypoints: x,y,z[,yaw][,time] in m, deg and s.")],
     vehicle: Vehicle = "crazyflie",
     order: Annotated[int, option("--order", "Derivative to minimise: 3 (jerk), 4 (snap) or 5 (crackle).")] = 4,
-    thrust: Annotated[float, option("--thrust", "Maximum fraction of the full thrust.")] = 0.9,
-    tilt: Annotated[float, option("--tilt", "Maximum tilt [deg].")] = 60.0,
-    rate: Annotated[float, option("--rate", "Maximum angular rate [deg/s].")] = 573.0,
+    max_thrust: Annotated[float, option("--max-thrust", "Maximum fraction of the full thrust.")] = 0.9,
+    max_tilt: Annotated[float, option("--max-tilt", "Maximum tilt [deg].")] = 60.0,
+    max_rate: Annotated[float, option("--max-rate", "Maximum angular rate [deg/s].")] = 573.0,
+    wind: Annotated[float, option("--wind", "Steady wind [m/s], from the west.", min=0.0, max=50.0)] = 0.0,
     plot: Plot = False,
-    out: Annotated[Path | None, out_option("Picture to write; default: beside the waypoints.")] = None,
+    out: Annotated[
+        Path | None, out_option("File for the picture (implies --plot); default: beside the waypoints.")
+    ] = None,
 ) -> None:
     """Find the fastest trajectory through waypoints within a vehicle's limits, or check the times that the file gives."""
     from samara import vehicle as load
-    from samara.plan.time_optimal import Limits, asked, fastest
-    from samara.plan.trajectory import through
-    from samara.plan.waypoint_file import durations, read_waypoints
+    from samara.core.algebra import Vec3
+    from samara.physics.types import Environment
+    from samara.plan.time_optimal import PlanLimits, max_limit_usage, plan_fastest
+    from samara.plan.trajectory import minimum_snap
+    from samara.plan.waypoint_file import leg_durations, read_waypoints
 
     if order not in (3, 4, 5):
-        raise ValueError(f"order is {order}; expected 3 (jerk), 4 (snap) or 5 (crackle)")
+        raise ValueError(f"--order {order}: expected 3 (jerk), 4 (snap) or 5 (crackle)")
     file, model = read_waypoints(waypoints), load(vehicle)
-    limits = Limits(thrust, math.radians(tilt), math.radians(rate))
+    limits = PlanLimits(max_thrust, math.radians(max_tilt), math.radians(max_rate))
+    environment = Environment(wind_W=Vec3(wind, 0.0, 0.0))
     yaw = file.yaws or 0.0
     screen = console()
     if file.times:
-        trajectory = through(file.points, durations(file), order=order, yaw=yaw)
-        limit_fractions = asked(trajectory, model, limits)
+        trajectory = minimum_snap(file.points, leg_durations(file), order=order, yaw=yaw)
+        limit_fractions = max_limit_usage(trajectory, model, limits, environment)
     else:
         with screen.status("searching"):
-            trajectory, limit_fractions = fastest(file.points, model, limits=limits, order=order, yaw=yaw)
-    screen.print(_table(trajectory, limit_fractions, model, limits))
+            trajectory, limit_fractions = plan_fastest(
+                file.points, model, limits=limits, order=order, yaw=yaw, environment=environment
+            )
+    screen.print(_table(trajectory, limit_fractions, model, limits, environment))
     screen.print("passes " + ", ".join(f"{waypoint.time:.2f}" for waypoint in trajectory.waypoints) + " s")
     if plot or out is not None:
         from samara.view.plot.plan import draw_plan
 
         picture = out if out is not None else waypoints.with_suffix(".png")
-        draw_plan(trajectory, model, limits, picture)
+        draw_plan(trajectory, model, limits, picture, environment)
         say(f"picture {picture}")
     if max(limit_fractions.values()) > 1.0:
         hardest = max(limit_fractions, key=lambda name: limit_fractions[name])
-        screen.print(verdict(False, f"{model.name} cannot fly this: too much {hardest}"))
+        screen.print(check_mark(False, f"{model.name} cannot fly this: it exceeds the limit of {hardest}"))
         raise typer.Exit(FAILED)
 
 
-def _table(trajectory: "Trajectory", limit_fractions: dict[str, float], vehicle: "Model", limits: "Limits") -> "Table":
+def _table(
+    trajectory: "Trajectory",
+    limit_fractions: dict[str, float],
+    vehicle: "Model",
+    limits: "PlanLimits",
+    environment: "Environment",
+) -> "Table":
     """Tabulate duration, top speed, and each quantity of the trajectory against its limit."""
     import numpy as np
 
@@ -68,8 +83,8 @@ def _table(trajectory: "Trajectory", limit_fractions: dict[str, float], vehicle:
     from samara.plan.time_optimal import SEARCH_ORDER
 
     time = np.linspace(0.0, trajectory.duration, 2000)
-    motion = flat_motion(flat_output(trajectory, time, SEARCH_ORDER), vehicle)
-    speed = float(np.linalg.norm(np.stack(trajectory.at(time).v_W), axis=0).max())
+    motion = flat_motion(flat_output(trajectory, time, SEARCH_ORDER), vehicle, environment)
+    speed = float(np.linalg.norm(np.stack(trajectory.evaluate(time).v_W), axis=0).max())
     rows = [("duration", f"{trajectory.duration:.2f} s", "", ""), ("speed", f"{speed:.2f} m/s", "", "")]
     rows += [
         (name, *_extremes(name, fraction, motion, limits), f"{100.0 * fraction:.1f} %")
@@ -79,8 +94,8 @@ def _table(trajectory: "Trajectory", limit_fractions: dict[str, float], vehicle:
     return table((vehicle.name, *columns), rows, right=columns)
 
 
-def _extremes(name: str, limit_fraction: float, motion: "FlatMotion", limits: "Limits") -> tuple[str, str]:
-    """Format the largest (or smallest) value along the trajectory and its limit; `used` is their ratio."""
+def _extremes(name: str, limit_fraction: float, motion: "FlatMotion", limits: "PlanLimits") -> tuple[str, str]:
+    """Format the largest (or smallest) value along the trajectory and its limit; `limit_fraction` is their ratio."""
     import numpy as np
 
     if name == "tilt":
@@ -91,8 +106,8 @@ def _extremes(name: str, limit_fraction: float, motion: "FlatMotion", limits: "L
         return f"{float(np.max(motion.thrust)):.4g} N", f"{float(np.max(motion.thrust)) / limit_fraction:.4g} N"
     speeds, commands = np.stack(motion.state.rotor_speed), np.stack(motion.command)
     return {
-        "rotor, most": (f"{speeds.max():.0f} rad/s", f"{speeds.max() / math.sqrt(limit_fraction):.0f} rad/s"),
-        "rotor, least": (f"{speeds.min():.0f} rad/s", ""),
-        "command, most": (f"{commands.max():.3g}", ""),
-        "command, least": (f"{commands.min():.3g}", ""),
+        "rotor maximum": (f"{speeds.max():.0f} rad/s", f"{speeds.max() / math.sqrt(limit_fraction):.0f} rad/s"),
+        "rotor minimum": (f"{speeds.min():.0f} rad/s", ""),
+        "command maximum": (f"{commands.max():.3g}", ""),
+        "command minimum": (f"{commands.min():.3g}", ""),
     }[name]

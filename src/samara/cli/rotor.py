@@ -18,7 +18,7 @@ def rotor(
     rpm: Annotated[float, option("--rpm", "Rotor speed [revolutions per minute].")] = 5000.0,
     data: Annotated[Path | None, option("--data", "Folder with the UIUC tables.")] = None,
     plot: Plot = False,
-    out: Annotated[Path | None, out_option("Picture to write; default: out/NAME.png.")] = None,
+    out: Annotated[Path | None, out_option("File for the picture (implies --plot); default: out/NAME.png.")] = None,
 ) -> None:
     """Print thrust, power and efficiency of a propeller by blade element momentum theory, beside measurements."""
     from samara.propeller.blade import BladeError, blade, read_uiuc
@@ -32,7 +32,7 @@ def rotor(
             raise BladeError(f"no propeller {name!r} in {data}; expected one of {', '.join(sorted(propellers))}")
         shape, measurements = propellers[name]
     if not 0.0 < rpm < 1e6:
-        raise ValueError(f"rpm is {rpm}; expected a positive number")
+        raise ValueError(f"--rpm {rpm:g}: expected a positive number below 1e6")
     picture = out or (Path("out") / f"{file_stem(shape.name)}.png" if plot else None)
     screen.print(_coefficients(shape, measurements, rpm))
     screen.print(_constants(shape, rpm))
@@ -56,12 +56,12 @@ def _coefficients(shape: "Blade", measured: "Measurement | None", rpm: float) ->
     for k in range(int(negative[0]) if negative.size else len(J)):
         efficiency = f"{100.0 * J[k] * model.thrust[k] / model.power[k]:.0f} %"
         row = [f"{J[k]:.1f}", f"{model.thrust[k]:.4f}", f"{model.power[k]:.4f}", efficiency]
-        rows.append(row if measured is None else [*row, *_near(measured, float(J[k]), rpm)])
+        rows.append(row if measured is None else [*row, *_nearest_measurement(measured, float(J[k]), rpm)])
     headings = ("J", "CT", "CP", "efficiency", *(("CT measured", "CP measured") if measured is not None else ()))
     return table(headings, rows, f"{shape.name} at {rpm:.0f} rpm", right=headings)
 
 
-def _near(measured: "Measurement", advance: float, rpm: float) -> list[str]:
+def _nearest_measurement(measured: "Measurement", advance: float, rpm: float) -> list[str]:
     """Format the measured point within 0.03 of J whose speed is nearest to `rpm`; empty cells if there is none."""
     import numpy as np
 

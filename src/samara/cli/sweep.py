@@ -1,5 +1,6 @@
 """`samara sweep`: campaigns of many flights: fly, query, replay, report, search for failures."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,14 +10,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from samara.cli.console import FAILED, console, say, table
-from samara.cli.options import CampaignFile, Require, Seed, argument, default_command, option, out_option
-from samara.core.sanitise import printable
+from samara.cli.options import (
+    CampaignFile,
+    Require,
+    Seed,
+    Settings,
+    argument,
+    controller_option,
+    default_command,
+    option,
+    out_option,
+    seed_option,
+    vehicle_option,
+)
+from samara.core.sanitise import escape_control_characters
 
 if TYPE_CHECKING:
     from samara.campaigns.campaign import Campaign
     from samara.campaigns.confidence import Requirement
     from samara.campaigns.store import Store
-    from samara.campaigns.sweep import Progress
+    from samara.campaigns.sweep import SweepProgress
 
 RUN = "run"
 
@@ -26,41 +39,105 @@ app = typer.Typer(
     no_args_is_help=True,
     subcommand_metavar="CAMPAIGN | COMMAND [ARGS]...",
 )
-Folder = Annotated[Path, argument("Folder of a campaign.")]
+Folder = Annotated[Path, argument("Folder of a campaign that was flown.")]
 
 
 @app.command(RUN)
 def run(
     campaign: CampaignFile,
+    settings: Settings = None,
+    vehicle: Annotated[str | None, vehicle_option("the scenario's")] = None,
+    controller: Annotated[str | None, controller_option("the scenario's")] = None,
+    seed: Annotated[int | None, seed_option("the campaign's")] = None,
     out: Annotated[Path | None, out_option("Folder for the campaign; default: out/NAME.")] = None,
-    add: Annotated[int, option("--add", "Number of flights to add to those requested before.")] = 0,
+    additional_flights: Annotated[
+        int, option("--additional-flights", "Number of flights to add to those requested before.")
+    ] = 0,
     batch: Annotated[int | None, option("--batch", "Number of flights per batch; each batch is one file.")] = None,
     backend: Annotated[str, option("--backend", "Backend: auto, llvm, jax or pallas.")] = "auto",
     ray: Annotated[str | None, option("--ray", "Ray cluster: auto, or its address.")] = None,
-    keep: Annotated[bool, typer.Option(help="Record the worst flights and the first failures completely.")] = True,
+    record: Annotated[
+        bool, option("--record/--no-record", "Record the worst flights and the first failures completely.")
+    ] = True,
     require: Require = None,
 ) -> None:
-    """Fly a campaign. Resumes an interrupted campaign; no flight is flown twice."""
+    """Fly a campaign. Resumes an interrupted campaign; no flight is flown twice.
+
+    A campaign that --set, --vehicle, --controller or --seed changes is another one: give it its own folder with --out.
+    """
     from samara.campaigns.campaign import load_campaign
     from samara.campaigns.confidence import parse_requirement
     from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
-    from samara.campaigns.sweep import counted, sweep
+    from samara.campaigns.sweep import outcome_counts, sweep
 
     requirement = parse_requirement(require) if require else None
     loaded = load_campaign(campaign)
+    changed = change_campaign(loaded, settings or [], vehicle=vehicle, controller=controller, seed=seed)
     folder = out or Path("out") / campaign.stem
     with _progress() as show_progress:
-        store = sweep(campaign, folder, add=add, batch=batch, backend=backend, ray=ray, progress=show_progress)
-    counts = counted(store)
-    _show(counts)
+        store = sweep(
+            campaign if changed == loaded else changed,
+            folder,
+            additional_flights=additional_flights,
+            batch=batch,
+            backend=backend,
+            ray=ray,
+            progress=show_progress,
+        )
+    counts = outcome_counts(store)
+    _print_outcomes(counts)
     _print_gpu_confirmation(store)
-    if keep:
-        _keep(store, loaded)
+    if record:
+        _record_selected_flights(store, changed)
     say(f"rows   {folder}\npage   samara sweep report {folder}")
     say(f'query  samara sweep query {folder} "select outcome, count(*) from rows group by 1"')
     if requirement is not None:
         sums = {"success": counts[PASS] + counts[DEGRADED], "failure": counts[FAIL] + counts[INVALID]}
-        raise typer.Exit(evaluate(requirement, sums | counts, sum(counts.values()), looked=loaded.stop is not None))
+        raise typer.Exit(
+            check_requirement(requirement, sums | counts, sum(counts.values()), sequential=loaded.stop is not None)
+        )
+
+
+def change_campaign(
+    campaign: "Campaign", settings: list[str], *, vehicle: str | None, controller: str | None, seed: int | None
+) -> "Campaign":
+    """Return the campaign with the changes of `--set`, `--vehicle`, `--controller` and `--seed`.
+
+    Files must be in the campaign's folder or below it: its results hold copies of them, from which flights are repeated.
+    """
+    from dataclasses import replace
+
+    from samara.cli.options import controller_setting
+    from samara.core.toml import is_toml_path
+    from samara.scenario.file.overrides import parse_override
+
+    changes = dict(campaign.settings) | dict(map(parse_override, settings))
+    if vehicle is not None:
+        changes = _remove_settings(changes, "vehicle")
+        changes["drones.vehicle"] = _campaign_path(campaign, "--vehicle", vehicle) if is_toml_path(vehicle) else vehicle
+    if controller is not None:
+        changes = _remove_settings(changes, "controller")
+        if isinstance(controller_setting(controller), str):
+            changes["drones.controller"] = controller
+        else:
+            changes["drones.controller"] = "policy"
+            changes["drones.controller.file"] = _campaign_path(campaign, "--controller", controller)
+    return replace(campaign, settings=tuple(sorted(changes.items())), seed=campaign.seed if seed is None else seed)
+
+
+def _remove_settings(settings: Mapping[str, object], key: str) -> dict[str, object]:
+    """Return the settings without those of a key of the drones, such as `drones.controller.horizon`."""
+    pattern = re.compile(rf"drones(\[\d+\])?\.{key}(\..*)?")
+    return {name: value for name, value in settings.items() if not pattern.fullmatch(name)}
+
+
+def _campaign_path(campaign: "Campaign", flag: str, path: str) -> str:
+    """Return a path relative to the campaign's folder; raise ValueError if it is not in it or below it."""
+    folder = Path(campaign.folder).resolve()
+    try:
+        return Path(path).resolve().relative_to(folder).as_posix()
+    except ValueError:
+        raise ValueError(f"{flag} {path}: expected a path in the campaign's folder {folder}, or below it") from None
 
 
 @app.command("query")
@@ -72,15 +149,18 @@ def query(
     from samara.campaigns.store import query as query_rows
 
     names, rows = query_rows(folder, sql)
-    texts = ((printable(f"{cell:.6g}" if isinstance(cell, float) else str(cell)) for cell in row) for row in rows)
+    texts = (
+        (escape_control_characters(f"{cell:.6g}" if isinstance(cell, float) else str(cell)) for cell in row)
+        for row in rows
+    )
     console().print(table(names, texts))
 
 
 @app.command("report")
 def report(
     folder: Folder,
-    out: Annotated[Path | None, out_option("HTML file; default: report.html in the folder.")] = None,
-    fly: Annotated[bool, typer.Option(help="Fly some rows again to show their trajectories.")] = True,
+    out: Annotated[Path | None, out_option("File for the page (.html); default: report.html in the folder.")] = None,
+    fly: Annotated[bool, option("--fly/--no-fly", "Fly some rows again to show their trajectories.")] = True,
 ) -> None:
     """Write a page on a campaign: rates with confidence intervals, causes of failures, trajectories and the worst flights."""
     from samara.view.report.campaign import write_campaign_page
@@ -91,14 +171,14 @@ def report(
 @app.command("replay")
 def replay(
     folder: Folder,
-    row: Annotated[int, option("--row", "Row to replay.")],
-    out: Annotated[Path | None, out_option("Recording to write, an .mcap file.")] = None,
+    row: Annotated[int, option("--row", "Row to replay, by its number.", min=0)],
+    out: Annotated[Path | None, out_option("File for the recording (.mcap); default: in the folder.")] = None,
     view: Annotated[bool, option("--view", "Show the flight in the browser afterwards.")] = False,
 ) -> None:
     """Replay one row bit for bit with a recording; exits with status 1 if it does not end as in the row."""
-    from samara.campaigns.rerun import flown_again
+    from samara.campaigns.rerun import rerun_row
 
-    rerun = flown_again(folder, row, out)
+    rerun = rerun_row(folder, row, out)
     for name, value in rerun.values.items():
         say(f"{name} = {value:.6g}")
     say(f"{rerun.outcome} {rerun.reason}".strip())
@@ -111,22 +191,24 @@ def replay(
         raise typer.Exit(FAILED)
 
 
-def evaluate(requirement: "Requirement", counts: Mapping[str, int], total: int, *, looked: bool = False) -> int:
+def check_requirement(
+    requirement: "Requirement", counts: Mapping[str, int], total: int, *, sequential: bool = False
+) -> int:
     """Print whether a requirement on one of the counts holds; return the exit status."""
-    from samara.campaigns.confidence import Verdict, judge
+    from samara.campaigns.confidence import Verdict, decide_requirement
 
     if requirement.subject not in counts:
         raise ValueError(f"--require {requirement}: expected one of {', '.join(counts)}")
-    verdict = judge(requirement, counts[requirement.subject], total, looked=looked)
+    verdict = decide_requirement(requirement, counts[requirement.subject], total, sequential=sequential)
     say(f"{requirement}: {verdict.value}")
     return 0 if verdict is Verdict.HELD else FAILED
 
 
-def _keep(store: "Store", campaign: "Campaign") -> None:
-    from samara.campaigns.rerun import keep_flights
+def _record_selected_flights(store: "Store", campaign: "Campaign") -> None:
+    from samara.campaigns.rerun import record_flights
 
     with console().status("") as status:
-        saved = keep_flights(
+        saved = record_flights(
             store, campaign, lambda index, total: status.update(f"recording flight {index + 1} of {total}")
         )
     if saved.paths:
@@ -137,7 +219,7 @@ def _keep(store: "Store", campaign: "Campaign") -> None:
         say(f"row {row} was not saved: {sentence}")
 
 
-def _show(counts: dict[str, int]) -> None:
+def _print_outcomes(counts: dict[str, int]) -> None:
     from samara.campaigns.confidence import clopper_pearson
 
     total, rows = sum(counts.values()), []
@@ -149,24 +231,24 @@ def _show(counts: dict[str, int]) -> None:
 
 def _print_gpu_confirmation(store: "Store") -> None:
     """Print the result of flying a GPU's findings again with LLVM; print nothing for a campaign without a GPU."""
-    from samara.campaigns.gpu_confirmation import MOST_AGAIN, Confirmed
+    from samara.campaigns.gpu_confirmation import MAX_CONFIRMATIONS, ConfirmationResult
 
-    if store.about.get("confirmed") is None:
+    if store.metadata.get("confirmed") is None:
         return
-    confirmed = Confirmed(**store.about["confirmed"])
+    confirmed = ConfirmationResult(**store.metadata["confirmed"])
     say(
         f"again  {confirmed.flown_again} flown again on llvm ({confirmed.failures_again} of {confirmed.failures} failures, "
         f"and the worst): {confirmed.disagree} ended differently"
     )
     if confirmed.failures_again < confirmed.failures:
         say(
-            f"       {confirmed.failures - confirmed.failures_again} failures were found by {store.about['backend']} alone: "
-            f"at most {MOST_AGAIN} per batch are flown again"
+            f"       {confirmed.failures - confirmed.failures_again} failures were found by {store.metadata['backend']} alone: "
+            f"at most {MAX_CONFIRMATIONS} per batch are flown again"
         )
 
 
 @contextmanager
-def _progress() -> "Iterator[Callable[[Progress], None]]":
+def _progress() -> "Iterator[Callable[[SweepProgress], None]]":
     """Show a line with flights per second, the success rate with its interval, and the remaining time."""
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -178,7 +260,7 @@ def _progress() -> "Iterator[Callable[[Progress], None]]":
     task, start_time, initial_count = bars.add_task("", total=None), time.monotonic(), -1
     try:
 
-        def show_progress(state: "Progress") -> None:
+        def show_progress(state: "SweepProgress") -> None:
             nonlocal initial_count, start_time
             if initial_count < 0:  # errors of the campaign are reported before the bar appears
                 initial_count, start_time = state.done, time.monotonic()
@@ -203,28 +285,29 @@ def _progress() -> "Iterator[Callable[[Progress], None]]":
 @app.command("falsify")
 def falsify(
     campaign: CampaignFile,
-    budget: Annotated[int, option("--budget", "Maximum number of flights.", min=1)] = 100,
+    flights: Annotated[int, option("--flights", "Maximum number of flights of the search.", min=1)] = 100,
     method: Annotated[str, option("--method", "Search method: evolution, cma or tpe.")] = "evolution",
     seed: Seed = 0,
+    out: Annotated[Path | None, out_option("Folder for the campaign that is found; default: that of CAMPAIGN.")] = None,
 ) -> None:
     """Search a campaign for a failing flight, reduce it to the fewest changed factors, and write it as a campaign."""
     from samara.campaigns.campaign import load_campaign
-    from samara.campaigns.search import save_case, weakness
+    from samara.campaigns.search import find_weakness, save_case
 
     loaded = load_campaign(campaign)
     with console().status("searching"):
-        weakest = weakness(loaded, budget=budget, method=method, seed=seed)
+        weakest = find_weakness(loaded, flights=flights, method=method, seed=seed)
     if weakest.shrunk is None:
-        say(f"no failure in {weakest.searched.flights} flights; the smallest margin is {weakest.searched.margin:.4g}")
+        say(f"no failure in {weakest.search.flights} flights; the smallest margin is {weakest.search.margin:.4g}")
         say("this proves nothing: samara sweep rare estimates the failure probability")
     else:
-        minimality = "the fewest" if weakest.shrunk.fewest else "none of which can be reset alone"
-        say(f"a failure after {weakest.searched.flights} flights, with margin {weakest.shrunk.margin:.4g}")
+        minimality = "the fewest" if weakest.shrunk.is_minimal else "none of which can be reset alone"
+        say(f"a failure after {weakest.search.flights} flights, with margin {weakest.shrunk.margin:.4g}")
         changed = ", ".join(weakest.changed) or "nothing: the nominal flight fails"
         say(f"changed factors: {changed} ({minimality}; reduced in {weakest.shrunk.flights} flights)")
     for name, value in weakest.case.items():
         say(f"{'*' if name in weakest.changed else ' '} {name} = {value:.6g}")
-    file = save_case(loaded, weakest.case, f"{campaign.stem}_case")
+    file = save_case(loaded, weakest.case, f"{campaign.stem}_case", out)
     folder = Path("out") / file.stem
     say(f"case   {file}\nfly    samara sweep {file} && samara sweep replay {folder} --row 0 --view")
 
@@ -233,20 +316,32 @@ def falsify(
 def rare(
     campaign: CampaignFile,
     per_level: Annotated[int, option("--per-level", "Number of flights per level, a multiple of 10.")] = 6000,
-    budget: Annotated[int, option("--budget", "Maximum number of flights in total.", min=1)] = 100_000,
+    flights: Annotated[int, option("--flights", "Maximum number of flights of all levels.", min=1)] = 100_000,
     seed: Seed = 0,
+    out: Annotated[Path | None, out_option("File for the estimate (.json); default: print only.")] = None,
 ) -> None:
     """Estimate the failure probability of a campaign by subset simulation, for failures too rare to count."""
+    import json
+
     from samara.campaigns.campaign import load_campaign
-    from samara.campaigns.search import rare_failures
+    from samara.campaigns.search import failure_probability
+    from samara.core.atomic_files import require_writable, write_text
+
+    if out is not None:
+        require_writable(out.parent)
 
     with console().status("flying"):
-        estimate = rare_failures(load_campaign(campaign), seed=seed, per_level=per_level, budget=budget)
+        estimate = failure_probability(load_campaign(campaign), seed=seed, per_level=per_level, flights=flights)
     low, high = estimate.interval
-    if estimate.reached:
+    if estimate.failure_reached:
         say(f"{estimate.probability:.3g} of flights fail ({low:.2g} to {high:.2g}, about 95 %)")
     else:
         say(
             f"no failure was reached; fewer than {estimate.probability:.3g} of flights fail, as far as these flights show"
         )
     say(f"from {estimate.flights} flights in {len(estimate.thresholds)} levels")
+    if out is not None:
+        entries = {"probability": estimate.probability, "low": low, "high": high, "flights": estimate.flights}
+        entries |= {"failure_reached": estimate.failure_reached, "levels": len(estimate.thresholds)}
+        write_text(out, json.dumps(entries, indent=1) + "\n")
+        say(f"estimate {out}")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from samara.cli.check import mass_text
-from samara.cli.console import console, say, table, verdict
-from samara.cli.options import VehicleArgument, argument, option, out_option
+from samara.cli.console import check_mark, console, say, table
+from samara.cli.options import Plot, VehicleArgument, argument, option, out_option
 from samara.core.coerce import file_stem
-from samara.vehicles.parts.parts_list import KNOWN, Known
+from samara.vehicles.parts.parts_list import OPTIONAL_KEYS, OptionalKey
 
 if TYPE_CHECKING:
     from samara.physics.types import Vehicle
-    from samara.vehicles.parts.performance import PilotFigure
+    from samara.vehicles.parts.performance import PerformanceFigure
 
 QUESTIONS = {
     "mass": "Mass, ready to fly, with battery [kg]",
@@ -37,22 +37,22 @@ app = typer.Typer(
 )
 
 
-def _option(key: str, parameter: Known) -> inspect.Parameter:
+def _option(key: str, parameter: OptionalKey) -> inspect.Parameter:
     """Create the option of a parameter that replaces an estimate."""
-    size = "" if parameter.numbers == 1 else ", as x,y,z"
-    help_text = f"{parameter.about[0].upper()}{parameter.about[1:]} [{parameter.unit}]{size}."
+    size = "" if parameter.length == 1 else ", as x,y,z"
+    help_text = f"{parameter.description[0].upper()}{parameter.description[1:]} [{parameter.unit}]{size}."
     option = typer.Option(
         f"--{key.replace('_', '-')}", help=help_text, rich_help_panel="Known parameters, instead of estimates"
     )
-    annotation = Annotated[float | None if parameter.numbers == 1 else str | None, option]  # type: ignore[valid-type]
+    annotation = Annotated[float | None if parameter.length == 1 else str | None, option]  # type: ignore[valid-type]
     return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _add_parameter_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for every entry of `KNOWN` to the command's signature, which Typer reads."""
+    """Add an option for every entry of `OPTIONAL_KEYS` to the command's signature, which Typer reads."""
     signature = inspect.signature(command)
     declared = [entry for entry in signature.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD]
-    parameters = [*declared, *(_option(key, parameter) for key, parameter in KNOWN.items())]
+    parameters = [*declared, *(_option(key, parameter) for key, parameter in OPTIONAL_KEYS.items())]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {entry.name: entry.annotation for entry in parameters}
     return command
@@ -69,15 +69,15 @@ def _values(text: str) -> list[float | str]:
     return values
 
 
-def _show(vehicle: "Vehicle", figures: "Sequence[PilotFigure]") -> None:
+def _print_performance(vehicle: "Vehicle", figures: "Sequence[PerformanceFigure]") -> None:
     """Print the flight performance as a table, and warnings about implausible parameters."""
     from samara.vehicles.plausibility import warnings
 
     say(f"{vehicle.name}: {mass_text(vehicle)}, {vehicle.structure.description}")
-    rows = ((figure.name, figure.shown, figure.interval) for figure in figures)
+    rows = ((figure.name, figure.value_text, figure.interval) for figure in figures)
     console().print(table(("flight performance", "", "95 % interval"), rows, right=("",)))
     for warning in warnings(vehicle):
-        console().print(verdict(False, warning))
+        console().print(check_mark(False, warning))
 
 
 @app.command("new")
@@ -102,9 +102,11 @@ def new(
         list[str] | None, option("--rotor", "Rotor: x,y,z,ccw or cw [m]; repeat per rotor, instead of --layout.")
     ] = None,
     apc: Annotated[Path | None, option("--apc", "APC performance file of the propeller.")] = None,
-    out: Annotated[Path | None, out_option("Vehicle file to write; default: NAME.toml.")] = None,
-    picture: Annotated[bool, option("--picture/--no-picture", "Draw the vehicle to scale, beside the file.")] = True,
-    report: Annotated[Path | None, option("--report", "Write a page with all parameters to this HTML file.")] = None,
+    out: Annotated[Path | None, out_option("File for the vehicle; default: NAME.toml.")] = None,
+    plot: Plot = True,
+    report: Annotated[
+        Path | None, option("--report", "File for a page with all parameters (.html); default: none.")
+    ] = None,
     **overrides: float | str | None,
 ) -> None:
     """Create a vehicle from its parts, every parameter with its derivation and uncertainty; parameters that you know replace
@@ -112,8 +114,8 @@ def new(
     from samara import save_vehicle
     from samara.core.atomic_files import require_writable
     from samara.vehicles.parts.assemble import assemble
-    from samara.vehicles.parts.parts_list import missing, parts_entries, parts_list
-    from samara.vehicles.parts.performance import pilot_figures
+    from samara.vehicles.parts.parts_list import missing_keys, parts_entries, parts_list
+    from samara.vehicles.parts.performance import performance_figures
 
     entries: dict[str, object] = dict(parts_entries(parts)) if parts else {}
     flags: dict[str, object] = {"name": name, "mass": mass, "diagonal": diagonal, "arm": arm, "motors": motors}
@@ -121,7 +123,7 @@ def new(
     flags |= {"rotors": [_values(text) for text in rotor] if rotor else None}
     flags |= {key: _values(value) if isinstance(value, str) else value for key, value in overrides.items()}
     entries |= {key: value for key, value in flags.items() if value is not None}
-    missing_parts = missing(entries)
+    missing_parts = missing_keys(entries)
     if missing_parts and sys.stdin.isatty() and sys.stdout.isatty():
         for key in missing_parts:
             entries[key] = typer.prompt(QUESTIONS[key], type=float if key in ("mass", "diagonal") else str)
@@ -137,11 +139,11 @@ def new(
     for folder in (target.parent, *([report.parent] if report else [])):
         require_writable(folder)
     vehicle = assemble(part_list)
-    figures = pilot_figures(vehicle)
+    figures = performance_figures(vehicle)
     save_vehicle(vehicle, target)
-    _show(vehicle, figures)
+    _print_performance(vehicle, figures)
     say(f"vehicle {target}")
-    if picture:
+    if plot:
         from samara.view.plot.vehicle import draw_vehicle
 
         drawing = target.with_suffix(".png")
@@ -158,10 +160,11 @@ def new(
 @app.command("import")
 def import_vehicle(
     file: Annotated[Path, argument("File of another program, such as a Gazebo model.sdf.")],
-    out: Annotated[Path | None, out_option("Vehicle file to write; default: NAME.toml.")] = None,
+    out: Annotated[Path | None, out_option("File for the vehicle; default: NAME.toml.")] = None,
     name: Annotated[str | None, option("--name", "Name of the vehicle; default: the name in the file.")] = None,
-    like: Annotated[
-        str | None, option("--like", "Vehicle (name or .toml) that supplies parameters missing in the file.")
+    defaults_from: Annotated[
+        str | None,
+        option("--defaults-from", "Vehicle (a shipped name or a .toml file) that supplies missing parameters."),
     ] = None,
     diagonal: Annotated[
         float | None, option("--diagonal", "Distance from motor to motor [m], for a file without sizes.")
@@ -176,37 +179,39 @@ def import_vehicle(
         str | None, option("--layout", "Layout such as quad_x or x8, for a frame file without motor positions.")
     ] = None,
     drone: Annotated[str | None, option("--drone", "Drone to import from a file with several.")] = None,
-    leave_out_missing: Annotated[bool, option("--leave-out-missing", "Ignore missing included models.")] = False,
+    ignore_missing: Annotated[bool, option("--ignore-missing", "Ignore included models that are missing.")] = False,
 ) -> None:
     """Import an aircraft from a file of another program as a vehicle file; each parameter states the field it came from.
-    Parameters missing in the file come from --like, or are estimated from the parts."""
+    Parameters missing in the file come from --defaults-from, or are estimated from the parts."""
     from dataclasses import replace
 
     from samara import vehicle as load
-    from samara.vehicles.exchange.formats import estimated_from_parts, read_aircraft
-    from samara.vehicles.exchange.imported_vehicle import built, sized
-    from samara.vehicles.parts.uncertain import given
+    from samara.vehicles.exchange.formats import estimate_from_parts, read_aircraft
+    from samara.vehicles.exchange.imported_vehicle import build_imported, scale_positions
+    from samara.vehicles.parts.uncertain import exact_value
     from samara.vehicles.writer import save_vehicle
 
-    aircraft = read_aircraft(file, leave_out_missing, layout, drone)
+    aircraft = read_aircraft(file, ignore_missing, layout, drone)
     if name:
         aircraft = replace(aircraft, name=name)
     if mass is not None and aircraft.mass is None:
-        aircraft = replace(aircraft, mass=given(mass, "given with --mass"))
+        aircraft = replace(aircraft, mass=exact_value(mass, "given with --mass"))
     if diagonal is not None:
-        aircraft = sized(aircraft, given(0.5 * diagonal, "half of --diagonal"))
-    template = load(like) if like else None
+        aircraft = scale_positions(aircraft, exact_value(0.5 * diagonal, "half of --diagonal"))
+    template = load(defaults_from) if defaults_from else None
     if motors or props or battery:
-        if like:
-            raise ValueError("--like and parts are both given; expected one of them to supply missing parameters")
-        template = estimated_from_parts(aircraft, motors, props, battery)
-    vehicle = built(aircraft, template)
+        if defaults_from:
+            raise ValueError(
+                "--defaults-from and parts are both given; expected one of them to supply missing parameters"
+            )
+        template = estimate_from_parts(aircraft, motors, props, battery)
+    vehicle = build_imported(aircraft, template)
     target = out or Path(f"{file_stem(vehicle.name)}.toml")
     save_vehicle(vehicle, target)
     say(f"{aircraft.origin}: {aircraft.format}, {vehicle.name}: {vehicle.mass:.4g} kg, {len(vehicle.rotors)} rotors")
     for note in aircraft.notes:
         say(f"  note: {note}")
-    for parameter in aircraft.lacking:
+    for parameter in aircraft.missing_fields:
         say(f"  not in the file: {parameter}")
     say(f"vehicle {target}")
 
@@ -220,7 +225,9 @@ def export_vehicle(
         bool, option("--ardupilot", "Write ArduPilot frame and parameters: NAME.json, NAME.parm.")
     ] = False,
     betaflight: Annotated[bool, option("--betaflight", "Write lines for Betaflight's CLI: NAME.txt.")] = False,
-    out: Annotated[Path | None, out_option("File or folder to write; default: named after the vehicle.")] = None,
+    out: Annotated[
+        Path | None, out_option("Folder or file, as the format has it; default: named after the vehicle.")
+    ] = None,
 ) -> None:
     """Write the vehicle for another program; lists what that format cannot express."""
     from samara import vehicle as load
@@ -230,10 +237,10 @@ def export_vehicle(
     from samara.vehicles.exchange import sdf_write
 
     writers = {
-        "sdf": (sdf, sdf_write.write_sdf, sdf_write.left_out),
-        "px4": (px4, px4_files.write_px4, px4_files.px4_left_out),
-        "ardupilot": (ardupilot, ardupilot_files.write_ardupilot, ardupilot_files.ardupilot_left_out),
-        "betaflight": (betaflight, betaflight_files.write_betaflight, betaflight_files.betaflight_left_out),
+        "sdf": (sdf, sdf_write.write_sdf, sdf_write.sdf_omissions),
+        "px4": (px4, px4_files.write_px4, px4_files.px4_omissions),
+        "ardupilot": (ardupilot, ardupilot_files.write_ardupilot, ardupilot_files.ardupilot_omissions),
+        "betaflight": (betaflight, betaflight_files.write_betaflight, betaflight_files.betaflight_omissions),
     }
     chosen = [name for name, (requested, _, _) in writers.items() if requested]
     if not chosen:

@@ -3,8 +3,20 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from samara.cli.console import console, interrupts
-from samara.cli.options import Browser, Port, Settings, Speed, argument, option, parse_settings
+from samara.cli.console import console, handle_interrupts
+from samara.cli.options import (
+    Browser,
+    Port,
+    ScenarioController,
+    ScenarioSeed,
+    Settings,
+    Speed,
+    Wind,
+    argument,
+    option,
+    scenario_changes,
+    vehicle_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,7 +24,7 @@ if TYPE_CHECKING:
     from samara.record.run import Run
     from samara.scenario.scenario import Scenario
     from samara.view.web.live import Live
-    from samara.view.web.replay import Replay
+    from samara.view.web.replay import ReplayViewer
     from samara.view.web.sih import SihView
 
 RECORDING = ".mcap"
@@ -23,40 +35,51 @@ Wait = Annotated[bool, option("--wait/--no-wait", "Start when the first browser 
 
 
 def view(
-    what: Annotated[list[str] | None, argument(SOURCES_HELP)] = None,
+    sources: Annotated[list[str] | None, argument(SOURCES_HELP)] = None,
     settings: Settings = None,
+    vehicle: Annotated[str | None, vehicle_option("the scenario's; with --px4-sih, iris_documented")] = None,
+    controller: ScenarioController = None,
+    wind: Wind = None,
+    seed: ScenarioSeed = None,
     speed: Speed = 1.0,
     port: Port = 8080,
     browser: Browser = True,
     wait: Wait = True,
     px4_sih: Annotated[bool, option("--px4-sih", "Show PX4's built-in simulator (SIH) from UDP 19410.")] = False,
-    vehicle: Annotated[
-        str | None, option("--vehicle", "Vehicle to draw with --px4-sih; default: iris_documented.")
-    ] = None,
     instances: Annotated[
         int | None, option("--instances", "Number of PX4 instances with --px4-sih: UDP 19410, …")
     ] = None,
 ) -> None:
     """Show a flight in the browser: fly a scenario live, or play recordings. Ctrl-C ends it; the flight is not recorded."""
-    if px4_sih and (what or settings or speed != 1.0):
-        raise ValueError("--px4-sih shows PX4's simulation; expected no scenario, recording, --set or --speed with it")
-    if not px4_sih and (vehicle is not None or instances is not None):
-        raise ValueError("--vehicle and --instances apply only to --px4-sih; expected it with them")
-    names = what or ["waypoints"]
+    flags = {"--set": settings, "--vehicle": vehicle, "--controller": controller, "--wind": wind, "--seed": seed}
+    changing = [flag for flag, value in flags.items() if value is not None and value != []]
+    if px4_sih and (sources or speed != 1.0 or any(flag != "--vehicle" for flag in changing)):
+        raise ValueError(
+            "--px4-sih shows PX4's simulation; expected no scenario, recording, --set, --controller, --wind, --seed or "
+            "--speed with it"
+        )
+    if not px4_sih and instances is not None:
+        raise ValueError("--instances applies only to --px4-sih; expected it as well")
+    names = sources or ["waypoints"]
     recordings = [name for name in names if name.endswith(RECORDING)]
     if recordings and len(recordings) < len(names):
         raise ValueError(f"{', '.join(names)}: expected recordings (.mcap) or one scenario, not both")
     if not recordings and len(names) > 1:
         raise ValueError(f"{', '.join(names)}: expected one scenario; only recordings are shown side by side")
-    if recordings and settings:
-        raise ValueError(f"--set {settings[0]}: a recording cannot be changed; expected a scenario")
-    viewer: Live | Replay | SihView | None = None
-    with interrupts() as interrupt:
+    if recordings and changing:
+        raise ValueError(f"{', '.join(changing)}: a recording cannot be changed; expected a scenario")
+    viewer: Live | ReplayViewer | SihView | None = None
+    with handle_interrupts() as interrupt:
         try:
             if px4_sih:
                 viewer = _sih(vehicle or SIH_VEHICLE, 1 if instances is None else instances, port)
+            elif recordings:
+                viewer = _replay(names, port, speed)
             else:
-                viewer = _replay(names, port, speed) if recordings else _live(names[0], settings or [], port, speed)
+                changes = scenario_changes(
+                    names[0], settings, vehicle=vehicle, controller=controller, wind=wind, seed=seed
+                )
+                viewer = _live(names[0], changes, port, speed)
             announce(viewer.page.address, browser)
             interrupt.check()
             viewer.run(wait=wait)
@@ -64,24 +87,24 @@ def view(
             console().print("the page is closed")
         finally:
             if viewer is not None:
-                viewer.take_down()
+                viewer.shut_down()
 
 
-def _live(name: str, settings: list[str], port: int, speed: float) -> "Live":
+def _live(name: str, changes: dict[str, object], port: int, speed: float) -> "Live":
     from samara.scenario.file import load_scenario
 
     require_viser()
-    from samara.view.web.live import Live, endless
+    from samara.view.web.live import Live, extend_duration
 
-    return Live(endless(load_scenario(name, parse_settings(settings))), port=port, speed=speed)
+    return Live(extend_duration(load_scenario(name, changes)), port=port, speed=speed)
 
 
-def _replay(names: list[str], port: int, speed: float) -> "Replay":
+def _replay(names: list[str], port: int, speed: float) -> "ReplayViewer":
     require_viser()
-    from samara.view.web.replay import Replay, load_runs
+    from samara.view.web.replay import ReplayViewer, load_runs
 
     runs, labels = load_runs([Path(name) for name in names])
-    return Replay(runs, labels, port=port, speed=speed)
+    return ReplayViewer(runs, labels, port=port, speed=speed)
 
 
 def _sih(vehicle: str, instances: int, port: int) -> "SihView":
@@ -113,8 +136,8 @@ def fly_in_browser(
 ) -> "Run":
     """Fly a scenario for `samara fly --view`: recorded like any flight, and shown while it runs."""
     require_viser()
-    from samara.view.web.live import fly_watched
+    from samara.view.web.live import fly_in_viewer
 
-    return fly_watched(
-        scenario, out, port=port, speed=speed, opened=lambda address: announce(address, browser), progress=progress
+    return fly_in_viewer(
+        scenario, out, port=port, speed=speed, on_open=lambda address: announce(address, browser), progress=progress
     )

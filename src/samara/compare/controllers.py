@@ -5,16 +5,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from samara.control.registry import Tuned, name_of
+from samara.control.registry import ControllerSpec, controller_name
 from samara.core.algebra import Vec3, norm
 from samara.core.quantity import Scalar
 from samara.physics.air.drag import drag_force
 from samara.physics.types import Vehicle
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
-from samara.record.metrics.recorded import sum_of
+from samara.record.metrics.recorded import array_sum
 from samara.record.run import Run
-from samara.scenario.autopilot_sensors import at_own_rate
+from samara.scenario.autopilot_sensors import apply_firmware_rate
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 from samara.sim.references import references_ahead
@@ -22,22 +22,24 @@ from samara.sim.simulation import Simulation
 from samara.vehicles.trim import thrust_to_weight
 from samara.wind.sources import Constant
 
-HEIGHT = 3.0  # [m]
-CALLS = 200
-SETTLE = 2.0  # [s] of hover before the trajectory starts
+TRAJECTORY_HEIGHT = 3.0  # [m]
+TIMED_CALLS = 200
+SETTLE_TIME = 2.0  # [s] of hover before the trajectory starts
 
 TRAJECTORIES: dict[str, Callable[[float], Trajectory]] = {
-    "figure8": lambda speed: trajectory.figure8((0.0, 0.0, HEIGHT), reach=3.0, speed=speed, laps=2),
-    "circle": lambda speed: trajectory.circle((0.0, 0.0, HEIGHT), radius=2.5, speed=speed, laps=2),
-    "helix": lambda speed: trajectory.helix((0.0, 0.0, HEIGHT), radius=2.0, rise=1.0, turns=3.0, speed=speed),
+    "figure8": lambda speed: trajectory.figure8((0.0, 0.0, TRAJECTORY_HEIGHT), half_length=3.0, speed=speed, laps=2),
+    "circle": lambda speed: trajectory.circle((0.0, 0.0, TRAJECTORY_HEIGHT), radius=2.5, speed=speed, laps=2),
+    "helix": lambda speed: trajectory.helix(
+        (0.0, 0.0, TRAJECTORY_HEIGHT), radius=2.0, height_per_turn=1.0, turns=3.0, speed=speed
+    ),
     "lissajous": lambda speed: trajectory.lissajous(
-        (0.0, 0.0, HEIGHT), amplitude=(2.0, 2.0, 0.5), frequency=(1.0, 2.0, 3.0), speed=speed, laps=2
+        (0.0, 0.0, TRAJECTORY_HEIGHT), amplitude=(2.0, 2.0, 0.5), frequency=(1.0, 2.0, 3.0), speed=speed, laps=2
     ),
 }
-ControllerChoice: TypeAlias = str | Tuned | Callable[..., Scalar]
+ControllerChoice: TypeAlias = str | ControllerSpec | Callable[..., Scalar]
 
 
-class Entry(NamedTuple):
+class ControllerResult(NamedTuple):
     """Result of one controller in one wind: errors [m], effort (mean square command rate), time per call [µs]."""
 
     controller: str
@@ -50,7 +52,7 @@ class Entry(NamedTuple):
     run: Run
 
 
-def contest(
+def compare_controllers(
     vehicle: Vehicle,
     controllers: Sequence[ControllerChoice],
     *,
@@ -58,13 +60,13 @@ def contest(
     speed: float = 2.0,
     winds: Sequence[float] = (0.0,),
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[Entry]:
+) -> list[ControllerResult]:
     """Fly every controller in every wind, which blows from the west; errors count from the start of the trajectory.
 
     Args:
         vehicle: the vehicle of all flights.
-        controllers: names, tuned names (name with options), or functions, as `samara.fly` takes them. A function must store all
-            values that it needs in the next call in its controller state, which is new for every flight.
+        controllers: names, names with options (`ControllerSpec`), or functions, as `samara.fly` takes them. A function
+            must store all values that it needs in the next call in its controller state, which is new for every flight.
         trajectory_name: a key of `TRAJECTORIES`.
         speed: speed along the trajectory [m/s].
         winds: wind speeds [m/s].
@@ -75,24 +77,24 @@ def contest(
     task = TRAJECTORIES[trajectory_name](speed)
     for wind in winds:
         require_thrust(vehicle, wind, speed)
-    return list(_flown(vehicle, controllers, task, winds, progress))
+    return list(_fly_all(vehicle, controllers, task, winds, progress))
 
 
-def _flown(
+def _fly_all(
     vehicle: Vehicle,
     controllers: Sequence[ControllerChoice],
     task: Trajectory,
     winds: Sequence[float],
     progress: Callable[[int, int], None],
-) -> Iterator[Entry]:
+) -> Iterator[ControllerResult]:
     total, done = len(controllers) * len(winds), 0
-    start = Vec3(*(float(x) for x in task.at(0.0).p_W))
-    flight_path = trajectory.sequence(trajectory.hover(start, duration=SETTLE), task)
+    start = Vec3(*(float(x) for x in task.evaluate(0.0).p_W))
+    flight_path = trajectory.sequence(trajectory.hover(start, duration=SETTLE_TIME), task)
     for wind in winds:
-        for name, controller in zip(labels(controllers), controllers, strict=True):
+        for name, controller in zip(controller_labels(controllers), controllers, strict=True):
             drone = Drone("drone", vehicle, flight_path, start, airborne=True, controller=controller)
             wind_source = Constant(Vec3(float(wind), 0.0, 0.0))
-            scenario = at_own_rate(
+            scenario = apply_firmware_rate(
                 Scenario(f"{name} in {wind:g} m/s", (drone,), round(flight_path.duration + 1.0, 3), wind=wind_source)
             )
             run = fly(scenario)
@@ -101,17 +103,17 @@ def _flown(
             yield _evaluate(run, name, float(wind), _call_time(scenario))
 
 
-def labels(controllers: Sequence[ControllerChoice]) -> list[str]:
+def controller_labels(controllers: Sequence[ControllerChoice]) -> list[str]:
     """Return a label with the chosen options for each controller; equal labels are numbered."""
     names = [_label(controller) for controller in controllers]
     return [name if names.count(name) == 1 else f"{name} {names[: k + 1].count(name)}" for k, name in enumerate(names)]
 
 
 def _label(controller: ControllerChoice) -> str:
-    options = controller.options if isinstance(controller, Tuned) else ()
+    options = controller.options if isinstance(controller, ControllerSpec) else ()
     return " ".join(
         [
-            name_of(controller),
+            controller_name(controller),
             *(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in options),
         ]
     )
@@ -124,7 +126,7 @@ def _call_time(scenario: Scenario) -> float:
     (group,) = simulation.groups
     fleet, min_time = simulation.fleet, math.inf
     reference_horizon = references_ahead(fleet, group)
-    for _ in range(CALLS):
+    for _ in range(TIMED_CALLS):
         start_time = time.perf_counter()
         if group.controller is None:
             fleet.run_entry(group, "controller")
@@ -134,12 +136,12 @@ def _call_time(scenario: Scenario) -> float:
     return min_time
 
 
-def _evaluate(run: Run, name: str, wind: float, call_time: float) -> Entry:
-    error = run.error[run.time >= SETTLE]
-    return Entry(
+def _evaluate(run: Run, name: str, wind: float, call_time: float) -> ControllerResult:
+    error = run.error[run.time >= SETTLE_TIME]
+    return ControllerResult(
         name,
         wind,
-        sum_of(error**2).rms,
+        array_sum(error**2).rms,
         float(error.max()),
         float(run.metrics.squared_command_rate.mean),
         1e6 * call_time,
@@ -162,7 +164,7 @@ def require_thrust(vehicle: Vehicle, wind: float, speed: float) -> None:
         )
 
 
-def table_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
+def table_rows(entries: Sequence[ControllerResult]) -> list[tuple[str, ...]]:
     """Format the cells of a table: controller, wind, RMSE, largest error, effort, time per call."""
     return [
         (
@@ -180,7 +182,7 @@ def table_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
 HEADINGS = ("controller", "wind [m/s]", "RMSE [mm]", "largest [mm]", "effort [1/s²]", "time per call [µs]")
 
 
-def as_markdown(entries: Sequence[Entry]) -> str:
+def format_markdown(entries: Sequence[ControllerResult]) -> str:
     """Format the results as a Markdown table."""
     return markdown_table(HEADINGS, table_rows(entries))
 

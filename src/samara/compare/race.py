@@ -10,23 +10,23 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.compare.controllers import ControllerChoice, markdown_table
-from samara.compare.race_score import Ending, Score, score
-from samara.control.registry import Tuned, as_tuned, tuned
+from samara.compare.race_score import RaceOutcome, RaceScore, score
+from samara.control.registry import ControllerSpec, coerce_controller_spec, controller_spec
 from samara.core.algebra import ZERO, Vec3
-from samara.core.random import key_of, uniforms_of, words
+from samara.core.random import derive_key, uniforms_from_words, words
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.types import Vehicle
-from samara.plan.time_optimal import Line, line_of
+from samara.plan.time_optimal import RacingLine, plan_racing_line
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sim.fly_many import fly_many
 from samara.vehicles.loader import vehicle as load_vehicle
 from samara.wind.sources import NoWind, OrnsteinUhlenbeck
-from samara.world.gates import Course, Gate, reach_of
+from samara.world.gates import Course, Gate, hub_radius
 from samara.world.track import Track, load_track, require_level
 
-SOURCE = "race"
+RANDOM_SOURCE = "race"
 
 
 class Disturbances(NamedTuple):
@@ -41,12 +41,13 @@ class Disturbances(NamedTuple):
 
 
 def draw_disturbances(track: Track, level: int, seeds: Sequence[int]) -> Disturbances:
-    """Sample 1 + m (2u − 1) etc., u uniform in [0, 1); quantities that the level does not disturb have their nominal values."""
+    """Draw disturbances, such as a mass factor 1 + m (2u − 1) with u uniform in [0, 1); at lower levels some stay
+    nominal."""
     require_level(level)
-    disturbed_ranges, uncertain_ranges = track.disturbed, track.uncertain
+    disturbance, uncertainty = track.disturbance, track.uncertainty
     count = 7 + 4 * len(track.gates) + 3 * len(track.poles)
-    keys = np.array([key_of(int(seed), SOURCE) for seed in seeds], dtype=np.uint64).T
-    uniforms = iter(uniforms_of(words((keys[0], keys[1]), 0, 0, count)))
+    keys = np.array([derive_key(int(seed), RANDOM_SOURCE) for seed in seeds], dtype=np.uint64).T
+    uniforms = iter(uniforms_from_words(words((keys[0], keys[1]), 0, 0, count)))
 
     def symmetric_offset(size: float, is_active: bool) -> Array:
         uniform = next(uniforms)
@@ -54,40 +55,35 @@ def draw_disturbances(track: Track, level: int, seeds: Sequence[int]) -> Disturb
 
     disturbed, uncertain = level >= 1, level >= 2
     mass, inertia = (
-        1.0 + symmetric_offset(amplitude, disturbed) for amplitude in (disturbed_ranges.mass, disturbed_ranges.inertia)
+        1.0 + symmetric_offset(amplitude, disturbed) for amplitude in (disturbance.mass, disturbance.inertia)
     )
     x, y, up = next(uniforms), next(uniforms), next(uniforms)
     start_offset = Vec3(
-        disturbed_ranges.start.x * (2.0 * x - 1.0),
-        disturbed_ranges.start.y * (2.0 * y - 1.0),
-        disturbed_ranges.start.z * up,
+        disturbance.start.x * (2.0 * x - 1.0),
+        disturbance.start.y * (2.0 * y - 1.0),
+        disturbance.start.z * up,
     )
     start_W = Vec3(*(a + (b if disturbed else 0.0 * b) for a, b in zip(track.start_W, start_offset, strict=True)))
-    speed, angle = disturbed_ranges.wind * next(uniforms) * float(disturbed), 2.0 * math.pi * next(uniforms)
+    speed, angle = disturbance.max_wind_speed * next(uniforms) * float(disturbed), 2.0 * math.pi * next(uniforms)
     wind_W = Vec3(speed * np.cos(angle), speed * np.sin(angle), 0.0 * speed)
     gates = tuple(
         Gate(
-            Vec3(
-                *(
-                    a + symmetric_offset(size, uncertain)
-                    for a, size in zip(gate.p_W, uncertain_ranges.gates, strict=True)
-                )
-            ),
-            gate.yaw + symmetric_offset(uncertain_ranges.yaw, uncertain),
+            Vec3(*(a + symmetric_offset(size, uncertain) for a, size in zip(gate.p_W, uncertainty.gates, strict=True))),
+            gate.yaw + symmetric_offset(uncertainty.yaw, uncertain),
         )
         for gate in track.gates
     )
     poles = tuple(
-        Vec3(*(a + symmetric_offset(size, uncertain) for a, size in zip(pole, uncertain_ranges.poles, strict=True)))
+        Vec3(*(a + symmetric_offset(size, uncertain) for a, size in zip(pole, uncertainty.poles, strict=True)))
         for pole in track.poles
     )
     return Disturbances(mass, inertia, start_W, wind_W, Course(gates, poles))
 
 
-EVERY = 0.01  # [s] between the positions of a path
-SETTLE = 1.0  # [s] of flight after the end of the plan
-LULL = 1.0  # [s]: time constant of gusts
-SEEDS = tuple(range(20))
+PATH_PERIOD = 0.01  # [s] between the positions of a path
+SETTLE_TIME = 1.0  # [s] of flight after the end of the plan
+GUST_TIME_CONSTANT = 1.0  # [s]: time constant of gusts
+DEFAULT_SEEDS = tuple(range(20))
 
 
 class Race(NamedTuple):
@@ -97,9 +93,9 @@ class Race(NamedTuple):
     level: int
     controller: str
     seeds: tuple[int, ...]
-    score: Score
+    score: RaceScore
     disturbances: Disturbances
-    line: Line
+    line: RacingLine
     time: Array
     p_W: Vec3
 
@@ -111,12 +107,12 @@ class Race(NamedTuple):
             "track": self.track.name,
             "level": self.level,
             "controller": self.controller,
-            "success": self.score.success,
+            "success": self.score.success_rate,
             "mean_time": None if math.isnan(mean) else round(mean, 6),
             "flights": [
                 {"seed": seed, "ending": str(ending), "time": time, "gates": int(passed)}
                 for seed, ending, time, passed in zip(
-                    self.seeds, self.score.ending, times, self.score.passed.tolist(), strict=True
+                    self.seeds, self.score.ending, times, self.score.gate_count.tolist(), strict=True
                 )
             ],
         }
@@ -127,9 +123,9 @@ def race(
     *,
     level: int = 0,
     controller: ControllerChoice = "geometric",
-    seeds: Sequence[int] = SEEDS,
+    seeds: Sequence[int] = DEFAULT_SEEDS,
     vehicle: Vehicle | str | None = None,
-    pace: float = 1.0,
+    speed_fraction: float = 1.0,
 ) -> Race:
     """Fly a track with every seed and score it.
 
@@ -141,54 +137,66 @@ def race(
         controller: as `samara.fly` takes it; designed for the nominal vehicle.
         seeds: one flight for each.
         vehicle: the track's vehicle by default.
-        pace: factor on the speed of the plan.
+        speed_fraction: speed as a fraction of the plan's.
     """
     race_track = track if isinstance(track, Track) else load_track(track)
     if not len(seeds):
-        raise ValueError("seeds has none; expected one at least")
+        raise ValueError("seeds is empty; expected at least one")
     race_vehicle = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle or race_track.vehicle)
-    line, disturbances = line_of(race_track, race_vehicle, pace), draw_disturbances(race_track, level, seeds)
-    race_controller = on_track(as_tuned(controller), race_track)
-    scenario = scenario_of(race_track, race_vehicle, line, race_controller, level)
+    line, disturbances = (
+        plan_racing_line(race_track, race_vehicle, speed_fraction),
+        draw_disturbances(race_track, level, seeds),
+    )
+    race_controller = attach_track(coerce_controller_spec(controller), race_track)
+    scenario = race_scenario(race_track, race_vehicle, line, race_controller, level)
     flights = fly_many(
-        scenario, seeds=list(seeds), vary=varied(disturbances, race_vehicle, level, race_controller), record=EVERY
+        scenario,
+        seeds=list(seeds),
+        vary=varied_parameters(disturbances, race_vehicle, level, race_controller),
+        record=PATH_PERIOD,
     )
     p_W = Vec3(*(flights.states[:, k] for k in range(3)))
     with np.errstate(invalid="ignore"):
-        result = score(flights.time, p_W, disturbances.course, race_track, reach_of(race_vehicle), flights.crashed)
+        result = score(flights.time, p_W, disturbances.course, race_track, hub_radius(race_vehicle), flights.crashed)
     return Race(race_track, level, _label(controller), tuple(seeds), result, disturbances, line, flights.time, p_W)
 
 
-def scenario_of(track: Track, vehicle: Vehicle, line: Line, controller: ControllerChoice, level: int) -> Scenario:
+def race_scenario(
+    track: Track, vehicle: Vehicle, line: RacingLine, controller: ControllerChoice, level: int
+) -> Scenario:
     """Return the scenario of all seeds, without the varied parameters."""
     plan = line.trajectory
     drone = Drone("drone", vehicle, plan, track.start_W, airborne=True, controller=controller, model=vehicle)
-    end_time = track.seconds if sees_gates(controller) else min(track.seconds, plan.duration + SETTLE)
-    wind = OrnsteinUhlenbeck(ZERO, track.disturbed.gusts, LULL) if level else NoWind()
-    duration = math.floor(end_time / EVERY) * EVERY
-    return Scenario(f"race on {track.name}", (drone,), round(duration, 6), rates=Rates(log=1.0 / EVERY), wind=wind)
+    end_time = track.time_limit if has_track(controller) else min(track.time_limit, plan.duration + SETTLE_TIME)
+    wind = OrnsteinUhlenbeck(ZERO, track.disturbance.gust_sigma, GUST_TIME_CONSTANT) if level else NoWind()
+    duration = math.floor(end_time / PATH_PERIOD) * PATH_PERIOD
+    return Scenario(
+        f"race on {track.name}", (drone,), round(duration, 6), rates=Rates(log=1.0 / PATH_PERIOD), wind=wind
+    )
 
 
-def sees_gates(controller: ControllerChoice) -> bool:
+def has_track(controller: ControllerChoice) -> bool:
     """Return whether the controller has the track as an option."""
-    return isinstance(controller, Tuned) and "track" in controller.chosen
+    return isinstance(controller, ControllerSpec) and "track" in controller.option_values
 
 
-def on_track(controller: ControllerChoice, track: Track) -> ControllerChoice:
+def attach_track(controller: ControllerChoice, track: Track) -> ControllerChoice:
     """Set the track as an option of a controller that observes gates; return any other unchanged."""
-    if not isinstance(controller, Tuned) or sees_gates(controller):
+    if not isinstance(controller, ControllerSpec) or has_track(controller):
         return controller
-    policy = controller.chosen.get("file")
+    policy = controller.option_values.get("file")
     observes_gates = controller.name == "racer" or getattr(policy, "observation", "") == "race"
-    return tuned(controller.name, **controller.chosen, track=track) if observes_gates else controller
+    return controller_spec(controller.name, **controller.option_values, track=track) if observes_gates else controller
 
 
-def varied(disturbances: Disturbances, vehicle: Vehicle, level: int, controller: ControllerChoice) -> dict[str, Array]:
+def varied_parameters(
+    disturbances: Disturbances, vehicle: Vehicle, level: int, controller: ControllerChoice
+) -> dict[str, Array]:
     """Return the parameters that vary between flights, as `samara.fly_many` takes them."""
     if level == 0:
         return {}
     course = {}
-    if level == 2 and sees_gates(controller):
+    if level == 2 and has_track(controller):
         course["controller.course"] = np.stack(flatten(disturbances.course), axis=1)
     inertia = {
         f"inertia_B.{name}": x * disturbances.inertia for name, x in vehicle.inertia_B._asdict().items() if x != 0.0
@@ -203,16 +211,16 @@ def varied(disturbances: Disturbances, vehicle: Vehicle, level: int, controller:
     }
 
 
-def as_json(races: Sequence[Race]) -> str:
+def format_json(races: Sequence[Race]) -> str:
     """Format the races as JSON, one race per line."""
     rows = ",\n".join(f"  {json.dumps(entry.row())}" for entry in races)
     return f"[\n{rows}\n]\n"
 
 
 def _label(controller: ControllerChoice) -> str:
-    choice = as_tuned(controller)
-    if isinstance(choice, Tuned):
-        return Path(choice.chosen["file"].folder).name if choice.name == "policy" else choice.name
+    choice = coerce_controller_spec(controller)
+    if isinstance(choice, ControllerSpec):
+        return Path(choice.option_values["file"].folder).name if choice.name == "policy" else choice.name
     return str(getattr(choice, "__name__", type(choice).__name__))
 
 
@@ -226,18 +234,18 @@ def table_rows(races: Sequence[Race]) -> list[tuple[str, ...]]:
 
 def _row(race: Race) -> tuple[str, ...]:
     score = race.score
-    times = score.time[score.finished]
-    endings = Counter(str(ending) for ending in score.ending if ending is not Ending.FINISHED)
+    times = score.time[score.is_finished]
+    endings = Counter(str(ending) for ending in score.ending if ending is not RaceOutcome.FINISHED)
     return (
         race.controller,
         str(race.level),
-        f"{int(score.finished.sum())} of {len(race.seeds)}",
+        f"{int(score.is_finished.sum())} of {len(race.seeds)}",
         "" if math.isnan(score.mean_time) else f"{score.mean_time:.3f}",
         f"{times.min():.3f}" if len(times) else "",
         ", ".join(f"{count} {ending}" for ending, count in endings.most_common()),
     )
 
 
-def as_markdown(races: Sequence[Race]) -> str:
+def format_markdown(races: Sequence[Race]) -> str:
     """Format the races as a Markdown table."""
     return markdown_table(HEADINGS, table_rows(races))

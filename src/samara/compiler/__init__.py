@@ -3,36 +3,36 @@
     compile(vehicle)                        a step, a rollout or a closed loop, and its derivatives, on a backend
     Stepper(vehicle).rollout()              the body of a loop; compile_scan(backend, scan) compiles it for batches
     CompiledStep(body, carry, held)         a traced function as compiled code with its memory
-    program_of(function, *templates)        a function of scalars as a list of instructions
-    symbols, jacobian, program_of_symbols   the same from expressions, for solvers that build their programs
-    tangent_of, adjoint_of                  forward and reverse derivatives of a program
+    trace_program(function, *templates)     a function of scalars as a list of instructions
+    symbols, jacobian, program_from_symbols the same from expressions, for solvers that build their programs
+    tangent_program, adjoint_program        forward and reverse derivatives of a program
     compile_loops(loops)                    programs in loops over arrays in memory, forwards and backwards
     linearize(vehicle)                      the linear model about hover or a state
-    has_gpu, side_by_side, vector_width     GPU, threads and SIMD width of the machine
+    has_gpu, run_parallel, vector_width     GPU, threads and SIMD width of the machine
 
-Array programs of the JAX executors are in `samara.compiler.jax.arrays`: `compile_arrays`, `repeat`, `branch`, `call_kernel`.
-Names are imported on first access.
+Array programs of the JAX executors are in `samara.compiler.jax.arrays`: `compile_arrays`, `repeat`, `branch`,
+`call_kernel`. Names are imported on first access.
 """
 
 from typing import TYPE_CHECKING
 
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 
 _MODULES = {
     "compiled_step": ("CompiledStep", "Machine", "Precision", "STRICT"),
-    "derivatives.forward": ("tangent_of", "compile_tangent"),
+    "derivatives.forward": ("tangent_program", "compile_tangent"),
     "derivatives.linearize": ("linearize",),
-    "derivatives.reverse": ("adjoint_of",),
+    "derivatives.reverse": ("adjoint_program",),
     "jax": ("has_gpu",),
-    "llvm.array_loop": ("ArraySpec", "Chain", "Loop", "Loops", "Pass", "compile_loops"),
+    "llvm.array_loop": ("ArrayLoop", "ArraySpec", "CallChain", "CompiledLoops", "Pass", "compile_loops"),
     "llvm.scan": ("compile_program", "compile_scan_program"),
     "llvm.codegen": ("vector_width",),
-    "scan": ("Run", "Templates"),
+    "scan": ("CompiledScan", "Templates"),
     "simulator": ("Simulator", "compile"),
     "stepper": ("BACKENDS", "Scan", "Stepper", "compile_scan", "require_backend"),
-    "thread_pool": ("side_by_side",),
-    "trace.program": ("Instruction", "Program", "program_of"),
-    "trace.symbolic": ("jacobian", "program_of_symbols", "symbols"),
+    "thread_pool": ("run_parallel",),
+    "trace.program": ("Instruction", "Program", "trace_program"),
+    "trace.symbolic": ("jacobian", "program_from_symbols", "symbols"),
 }
 __getattr__, __dir__ = _lazily(
     __name__, __path__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
@@ -40,39 +40,39 @@ __getattr__, __dir__ = _lazily(
 
 if TYPE_CHECKING:
     from samara.compiler.compiled_step import STRICT, CompiledStep, Machine, Precision
-    from samara.compiler.derivatives.forward import compile_tangent, tangent_of
+    from samara.compiler.derivatives.forward import compile_tangent, tangent_program
     from samara.compiler.derivatives.linearize import linearize
-    from samara.compiler.derivatives.reverse import adjoint_of
+    from samara.compiler.derivatives.reverse import adjoint_program
     from samara.compiler.jax import has_gpu
-    from samara.compiler.llvm.array_loop import ArraySpec, Chain, Loop, Loops, Pass, compile_loops
+    from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CallChain, CompiledLoops, Pass, compile_loops
     from samara.compiler.llvm.codegen import vector_width
     from samara.compiler.llvm.scan import compile_program, compile_scan_program
-    from samara.compiler.scan import Run, Templates
+    from samara.compiler.scan import CompiledScan, Templates
     from samara.compiler.simulator import Simulator, compile
     from samara.compiler.stepper import BACKENDS, Scan, Stepper, compile_scan, require_backend
-    from samara.compiler.thread_pool import side_by_side
-    from samara.compiler.trace.program import Instruction, Program, program_of
-    from samara.compiler.trace.symbolic import jacobian, program_of_symbols, symbols
+    from samara.compiler.thread_pool import run_parallel
+    from samara.compiler.trace.program import Instruction, Program, trace_program
+    from samara.compiler.trace.symbolic import jacobian, program_from_symbols, symbols
 
 __all__ = [
     "BACKENDS",
     "STRICT",
+    "ArrayLoop",
     "ArraySpec",
-    "Chain",
+    "CallChain",
+    "CompiledLoops",
+    "CompiledScan",
     "CompiledStep",
     "Instruction",
-    "Loop",
-    "Loops",
     "Machine",
     "Pass",
     "Precision",
     "Program",
-    "Run",
     "Scan",
     "Simulator",
     "Stepper",
     "Templates",
-    "adjoint_of",
+    "adjoint_program",
     "compile",
     "compile_loops",
     "compile_program",
@@ -82,11 +82,11 @@ __all__ = [
     "has_gpu",
     "jacobian",
     "linearize",
-    "program_of",
-    "program_of_symbols",
+    "program_from_symbols",
     "require_backend",
-    "side_by_side",
+    "run_parallel",
     "symbols",
-    "tangent_of",
+    "tangent_program",
+    "trace_program",
     "vector_width",
 ]

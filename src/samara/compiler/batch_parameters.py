@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.compiler.compiled_step import CompiledStep
-from samara.compiler.scan import Quiet
-from samara.compiler.trace.program import CONDITIONS, Guarded, Instruction, Program, without_unused
+from samara.compiler.scan import IdlePath
+from samara.compiler.trace.program import CONDITIONS, GuardedProgram, Instruction, Program, eliminate_dead_code
 from samara.core.batch_scalar import BatchScalar, batch_columns, batch_size
-from samara.core.traced import TraceError
+from samara.core.traced_scalar import TraceError
 from samara.core.types import Array
 from samara.physics.types import Structure, Vehicle
 
@@ -34,7 +34,7 @@ MAX_CODES = 512
 MAX_SPLIT_RECORDS = 4096
 LEAVES = (float, BatchScalar)
 RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-13, 1e-15  # differences of a leaf up to these are rounding errors
-HELD = 1  # the input group of the parameters
+HELD_GROUP = 1  # the input group of the parameters
 NOT_HOISTED = frozenset({"layer", "loop", "lookup", "row"})
 
 
@@ -60,19 +60,20 @@ def require_equal(records: Sequence[Hashable]) -> None:
 
 
 class StepFunction(NamedTuple):
-    """body(carry, held) → carry, with templates of its arguments; `quiet`, `skip_when`, `as_written`: see `CompiledStep`."""
+    """body(carry, held) → carry, with templates of its arguments; `idle_path`, `skip_when`, `unsimplified`: see
+    `CompiledStep`."""
 
     body: Callable[[Any, Any], Any]
     carry: Any
-    held: Any
-    quiet: Quiet | None = None
+    held_inputs: Any
+    idle_path: IdlePath | None = None
     skip_when: Callable[[Any], Any] | None = None
-    as_written: bool = False
+    unsimplified: bool = False
 
     def compile(self) -> CompiledStep:
         """Trace the function with its parameters as constants."""
         body, carry, held_inputs, idle_path, skip_when, as_written = self
-        return CompiledStep(body, carry, held_inputs, idle_path, as_written=as_written, skip_when=skip_when)
+        return CompiledStep(body, carry, held_inputs, idle_path, unsimplified=as_written, skip_when=skip_when)
 
 
 Step = Callable[..., StepFunction]
@@ -82,9 +83,10 @@ Step = Callable[..., StepFunction]
 
 
 def batch_code(
-    step: Step, lanes: Sequence[tuple[Any, ...]], references: Sequence[tuple[Any, ...]] | None = None
+    step: Step, drone_records: Sequence[tuple[Any, ...]], references: Sequence[tuple[Any, ...]] | None = None
 ) -> CompiledStep:
-    """Compile one program for all drones of a batch; `lanes` has the records of each drone, or one entry if all are equal.
+    """Compile one program for all drones of a batch; `drone_records` has the records of each drone, or one entry if all
+    are equal.
 
     Without `references`, the leaves in which the drones differ are the inputs. Leaves that the first reference does not have,
     because its structure differs, are inputs.
@@ -92,9 +94,9 @@ def batch_code(
     Raises:
         DifferentProgramsError: no single program serves all drones.
     """
-    if references is None and all(records == lanes[0] for records in lanes[1:]):
-        return _constant_code(step, lanes[0])
-    drones = [split_record(records) for records in lanes]
+    if references is None and all(records == drone_records[0] for records in drone_records[1:]):
+        return _constant_code(step, drone_records[0])
+    drones = [split_record(records) for records in drone_records]
     structures: list[Any] = []
     for record in drones:
         if record.structure not in structures:
@@ -102,7 +104,7 @@ def batch_code(
     if len(structures) > 1:
         raise DifferentProgramsError([structures.index(record.structure) for record in drones])
     values = _columns(drones)
-    base, varies = _base_leaves(lanes[0], structures[0], lanes if references is None else references)
+    base, varies = _base_leaves(drone_records[0], structures[0], drone_records if references is None else references)
     rounding = np.where(np.isfinite(base), RELATIVE_ROUNDING * np.abs(base) + ABSOLUTE_ROUNDING, 0.0)[:, None]
     with np.errstate(invalid="ignore"):
         differs = (values != base[:, None]) & ~(np.abs(values - base[:, None]) <= rounding)
@@ -110,7 +112,7 @@ def batch_code(
     if (further_inputs != further_inputs[:, :1]).any():
         raise DifferentProgramsError([column.tobytes() for column in further_inputs.T])
     varies = varies | further_inputs[:, 0]
-    template = with_leaves(lanes[0], dict(enumerate(np.where(varies, values[:, 0], base).tolist())))
+    template = replace_leaves(drone_records[0], dict(enumerate(np.where(varies, values[:, 0], base).tolist())))
     if not varies.any():
         return _constant_code(step, template)
     try:
@@ -139,7 +141,7 @@ def _base_leaves(records: Any, structure: Any, references: Sequence[Any]) -> tup
     if first.structure == structure:
         return base, varies
     leaf_indices: list[int] = []
-    _match_leaves(records, with_leaves(references[0], {k: _LeafIndex(k) for k in range(len(base))}), leaf_indices)
+    _match_leaves(records, replace_leaves(references[0], {k: _LeafIndex(k) for k in range(len(base))}), leaf_indices)
     index = np.array(leaf_indices, dtype=int)
     is_present = index >= 0
     return np.where(is_present, base[index], np.nan), np.where(is_present, varies[index], True)
@@ -196,33 +198,33 @@ class ParametricStep(CompiledStep):
         template = step(*records)
 
         def step_function(held_inputs: Any) -> StepFunction:
-            return step(*with_leaves(records, dict(zip(inputs, held_inputs[1], strict=True))))
+            return step(*replace_leaves(records, dict(zip(inputs, held_inputs[1], strict=True))))
 
         idle_path = None
-        if template.quiet is not None:
-            idle_path = Quiet(
-                lambda carry, values, step_inputs: step_function(values).quiet.idle(carry, values[0], step_inputs),  # type: ignore[union-attr]
-                lambda carry, values, step_inputs: step_function(values).quiet.body(carry, values[0], step_inputs),  # type: ignore[union-attr]
+        if template.idle_path is not None:
+            idle_path = IdlePath(
+                lambda carry, values, step_inputs: step_function(values).idle_path.guard(carry, values[0], step_inputs),  # type: ignore[union-attr]
+                lambda carry, values, step_inputs: step_function(values).idle_path.body(carry, values[0], step_inputs),  # type: ignore[union-attr]
             )
         skip = template.skip_when
         super().__init__(
             lambda carry, held_inputs: step_function(held_inputs).body(carry, held_inputs[0]),
             template.carry,
-            (template.held, (0.0,) * len(inputs)),
+            (template.held_inputs, (0.0,) * len(inputs)),
             idle_path,
-            as_written=template.as_written,
+            unsimplified=template.unsimplified,
             skip_when=None if skip is None else lambda held_inputs: skip(held_inputs[0]),
         )
-        self.given -= len(inputs)
-        self._program, prologue = hoist(self._program, self.given)
+        self.held_count -= len(inputs)
+        self._program, prologue = hoist(self._program, self.held_count)
         outputs = len(prologue.outputs[0])
-        self._start[1] = np.concatenate([self._start[1][: self.given], np.zeros(outputs)])
-        self._prologue = CompiledStep.of_program(prologue, np.zeros(outputs), np.zeros(len(inputs)))
+        self._initial_values[1] = np.concatenate([self._initial_values[1][: self.held_count], np.zeros(outputs)])
+        self._prologue = CompiledStep.from_program(prologue, np.zeros(outputs), np.zeros(len(inputs)))
 
     def parameter_rows(self, values: Array) -> Array:
         """Compute the rows that the program reads from the parameters (inputs, n) of n drones."""
         n = values.shape[1]
-        rows, values = np.zeros((len(self._prologue._start[0]), n)), np.ascontiguousarray(values)
+        rows, values = np.zeros((len(self._prologue._initial_values[0]), n)), np.ascontiguousarray(values)
         if len(rows):
             kernel = self._prologue.kernel(False, 1)  # scalar code, whose bits do not depend on the batch
             kernel.call(rows.ctypes.data, 0, values.ctypes.data, 0, 0, 0, n, n, 1, 2)
@@ -239,11 +241,11 @@ class BatchStep(CompiledStep):
     def memory(self, n: int) -> tuple[Array, Array]:
         """Return carry and held inputs of n drones, the latter followed by the rows of their parameters."""
         carry, held_inputs = super().memory(n)
-        held_inputs[self.given :] = self._rows[:, np.arange(n) % self._rows.shape[1]]
+        held_inputs[self.held_count :] = self._rows[:, np.arange(n) % self._rows.shape[1]]
         return carry, held_inputs
 
 
-def hoist(program: Program | Guarded, first: int) -> tuple[Program | Guarded, Program]:
+def hoist(program: Program | GuardedProgram, first: int) -> tuple[Program | GuardedProgram, Program]:
     """Move the instructions that depend on parameters alone out of a program.
 
     The parameters are the held inputs from index `first` on. Returns the program, which reads results of the second program
@@ -271,14 +273,18 @@ def hoist(program: Program | Guarded, first: int) -> tuple[Program | Guarded, Pr
             if k not in index:
                 row = rows.setdefault(hoisted[k], first + len(rows))
                 index[k] = len(body)
-                body.append(Instruction("input", place=(HELD, row)))
+                body.append(Instruction("input", location=(HELD_GROUP, row)))
             return index[k]
 
         for k, instruction in enumerate(part.instructions):
             if instruction.operation == "constant":
                 constants[k] = instruction
-            elif instruction.operation == "input" and instruction.place[0] == HELD and instruction.place[1] >= first:
-                hoisted[k] = add(instruction._replace(place=(HELD, instruction.place[1] - first)))
+            elif (
+                instruction.operation == "input"
+                and instruction.location[0] == HELD_GROUP
+                and instruction.location[1] >= first
+            ):
+                hoisted[k] = add(instruction._replace(location=(HELD_GROUP, instruction.location[1] - first)))
                 continue
             elif (
                 instruction.operation not in NOT_HOISTED
@@ -293,10 +299,10 @@ def hoist(program: Program | Guarded, first: int) -> tuple[Program | Guarded, Pr
             index[k] = len(body)
             body.append(instruction._replace(arguments=arguments))
         outputs = tuple(tuple(read(k) for k in group) for group in part.outputs)
-        return without_unused(Program(tuple(body), outputs))
+        return eliminate_dead_code(Program(tuple(body), outputs))
 
-    result = Guarded(*map(split, program)) if isinstance(program, Guarded) else split(program)
-    return result, without_unused(Program(tuple(prologue), (tuple(rows), ())))
+    result = GuardedProgram(*map(split, program)) if isinstance(program, GuardedProgram) else split(program)
+    return result, eliminate_dead_code(Program(tuple(prologue), (tuple(rows), ())))
 
 
 # Leaves of records -------------------------------------------------------------------------------------------------------
@@ -316,7 +322,7 @@ def _columns(records: Sequence[SplitRecord]) -> Array:
     return np.array([record.leaves for record in records], dtype=float).reshape(len(records), -1).T
 
 
-_known: dict[int, tuple[Any, SplitRecord]] = {}  # by id of a vehicle, which several stages share
+_split_vehicles: dict[int, tuple[Any, SplitRecord]] = {}  # by id of a vehicle, which several stages share
 
 
 def split_record(record: Any) -> SplitRecord:
@@ -336,14 +342,14 @@ def _split(record: Any, structure: list[Any], leaves: list[Any]) -> None:
         for part in record:
             _split(part, structure, leaves)
     elif isinstance(record, Vehicle):
-        if id(record) not in _known:
-            if len(_known) >= MAX_SPLIT_RECORDS:
-                _known.clear()
+        if id(record) not in _split_vehicles:
+            if len(_split_vehicles) >= MAX_SPLIT_RECORDS:
+                _split_vehicles.clear()
             parts: tuple[list[Any], list[Any]] = [], []
             for name in _field_names(Vehicle):
                 _split(getattr(record, name), *parts)
-            _known[id(record)] = record, SplitRecord(tuple(parts[0]), tuple(parts[1]))
-        part = _known[id(record)][1]
+            _split_vehicles[id(record)] = record, SplitRecord(tuple(parts[0]), tuple(parts[1]))
+        part = _split_vehicles[id(record)][1]
         structure += part.structure
         leaves += part.leaves
     elif is_dataclass(record) and not isinstance(record, (type, Structure)):
@@ -354,7 +360,7 @@ def _split(record: Any, structure: list[Any], leaves: list[Any]) -> None:
         structure.append(record)
 
 
-def with_leaves(record: Any, values: Mapping[int, Any]) -> Any:
+def replace_leaves(record: Any, values: Mapping[int, Any]) -> Any:
     """Return a record in which leaf k is replaced by `values[k]`."""
     return _replace_leaves(record, values, count())
 
@@ -383,6 +389,6 @@ def drone_record(record: Any, column: int) -> Any:
     leaves = split_record(record).leaves
     if not batch_size(leaves):
         return record
-    return with_leaves(
+    return replace_leaves(
         record, {k: float(leaf.values[column]) for k, leaf in enumerate(leaves) if type(leaf) is BatchScalar}
     )

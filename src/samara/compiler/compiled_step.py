@@ -1,14 +1,14 @@
 """A traced function as machine code with its own memory, for loops driven from Python with little overhead per call.
 
-    machine = CompiledStep(body, carry, held).machine(n=1)
-    machine.held[...] = ...
-    machine.run(4)            # carry ← body(carry, held), four times
+    machine = CompiledStep(body, carry, held_inputs).machine(n=1)
+    machine.held_inputs[...] = ...
+    machine.run(4)            # carry ← body(carry, held_inputs), four times
     machine.carry
 
-`carry` (nc, n) and `held` (nh, n) are arrays of n drones, component first, read and written in place. A call costs half a
-microsecond plus the computation; large batches run in several threads. The code can be cached and shared, the memory cannot.
-`ScanCode` has the same interface on the scan of any backend, for flights in a debugger; `Alone` is one drone whose memory
-belongs to the caller.
+`carry` (nc, n) and `held_inputs` (nh, n) are arrays of n drones, component first, read and written in place. A call
+costs half a microsecond plus the computation; large batches run in several threads. The code can be cached and shared,
+the memory cannot. `ScanCode` has the same interface on the scan of any backend, for flights in a debugger;
+`SingleDroneCode` is one drone whose memory belongs to the caller.
 """
 
 import ctypes
@@ -21,16 +21,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.compiler.llvm.codegen import vector_width
-from samara.compiler.llvm.scan import Kernel, Shape, row_kernel, scan_kernel
-from samara.compiler.scan import Quiet, Run, Templates
-from samara.compiler.thread_pool import shares_of, side_by_side
-from samara.compiler.trace.program import Guarded, Program, program_of, program_of_body, work
-from samara.compiler.trace.tape_scalar import program_as_written
+from samara.compiler.llvm.scan import Kernel, ScanShape, row_kernel, scan_kernel
+from samara.compiler.scan import CompiledScan, IdlePath, Templates
+from samara.compiler.thread_pool import parallel_task_count, run_parallel
+from samara.compiler.trace.program import GuardedProgram, Program, instruction_count, trace_body, trace_program
+from samara.compiler.trace.tape_scalar import trace_unsimplified
 from samara.core.tree import flatten
 
 DTYPE = "float64"
-EFFORT = 1  # of LLVM: straight-line code from a trace gains nothing from a higher level, which compiles more slowly
-BRIEF = 100  # steps of one drone, about 10 µs: releasing the interpreter lock would cost more
+OPTIMISATION_LEVEL = (
+    1  # LLVM's level: straight-line code from a trace gains nothing from a higher one, which compiles more slowly
+)
+MAX_LOCKED_STEPS = 100  # steps of one drone, about 10 µs: releasing the interpreter lock would cost more
 
 
 class Precision(NamedTuple):
@@ -51,18 +53,18 @@ class CompiledStep:
         body: Callable[[Any, Any], Any],
         carry: Any,
         held_inputs: Any,
-        quiet: Quiet | None = None,
+        idle_path: IdlePath | None = None,
         *,
         dtype: str = DTYPE,
         fast: bool = False,
-        effort: int = EFFORT,
-        as_written: bool = False,
+        optimisation_level: int = OPTIMISATION_LEVEL,
+        unsimplified: bool = False,
         skip_when: Callable[[Any], Any] | None = None,
     ) -> None:
         """Trace the body.
 
-        With `as_written` nothing is simplified, and results are bit-identical to NumPy's (`tape_scalar.py`). If
-        `skip_when(held)` is true for all drones, a row kernel leaves its outputs unchanged.
+        With `unsimplified` nothing is simplified, and results are bit-identical to NumPy's (`tape_scalar.py`). If
+        `skip_when(held_inputs)` is true for all drones, a row kernel leaves its outputs unchanged.
         """
 
         def scan_body(state: Any, constants: Any, no_inputs: Any) -> Any:
@@ -70,26 +72,26 @@ class CompiledStep:
 
         templates = (carry, held_inputs, ())
         self._program = (
-            program_as_written(scan_body, *templates) if as_written else program_of_body(scan_body, templates, quiet)
+            trace_unsimplified(scan_body, *templates) if unsimplified else trace_body(scan_body, templates, idle_path)
         )
         self.skip = (
             None
             if skip_when is None
-            else program_of(lambda state, constants: (skip_when(constants),), carry, held_inputs)
+            else trace_program(lambda state, constants: (skip_when(constants),), carry, held_inputs)
         )
-        common_path = self._program.quiet if isinstance(self._program, Guarded) else self._program
-        self.instructions, self._options = work(common_path), (dtype, fast, effort)
-        self._start = [np.array(flatten(tree), dtype=float) for tree in (carry, held_inputs)]
-        self.given = len(self._start[1])
+        common_path = self._program.idle_path if isinstance(self._program, GuardedProgram) else self._program
+        self.instructions, self._options = instruction_count(common_path), (dtype, fast, optimisation_level)
+        self._initial_values = [np.array(flatten(tree), dtype=float) for tree in (carry, held_inputs)]
+        self.held_count = len(self._initial_values[1])
         self._kernels: dict[Any, Any] = {}
 
     @classmethod
-    def of_program(cls, program: Program, carry: np.ndarray, held_inputs: np.ndarray) -> "CompiledStep":
-        """Compile a traced program that computes `carry` from `held`."""
+    def from_program(cls, program: Program, carry: np.ndarray, held_inputs: np.ndarray) -> "CompiledStep":
+        """Compile a traced program that computes `carry` from `held_inputs`."""
         step = cls.__new__(cls)
-        step._program, step.skip, step.instructions = program, None, work(program)
-        step._options, step._start, step.given, step._kernels = (
-            (DTYPE, False, EFFORT),
+        step._program, step.skip, step.instructions = program, None, instruction_count(program)
+        step._options, step._initial_values, step.held_count, step._kernels = (
+            (DTYPE, False, OPTIMISATION_LEVEL),
             [carry, held_inputs],
             len(held_inputs),
             {},
@@ -97,12 +99,12 @@ class CompiledStep:
         return step
 
     @property
-    def reads(self) -> list[int]:
+    def used_held_inputs(self) -> list[int]:
         """Indices of the held inputs that the program reads."""
         locations = {
-            instruction.place for instruction in self._program.instructions if instruction.operation == "input"
+            instruction.location for instruction in self._program.instructions if instruction.operation == "input"
         }
-        return sorted(index for group, index in locations if group == 1 and index < self.given)
+        return sorted(index for group, index in locations if group == 1 and index < self.held_count)
 
     def machine(self, n: int = 1) -> "Machine":
         """Return the code with memory for n drones, filled with the values of the templates."""
@@ -110,7 +112,7 @@ class CompiledStep:
 
     def memory(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Allocate carry and held inputs of n drones, filled with the values of the templates."""
-        carry, held_inputs = (np.repeat(numbers[:, None], n, axis=1) for numbers in self._start)
+        carry, held_inputs = (np.repeat(numbers[:, None], n, axis=1) for numbers in self._initial_values)
         return carry, held_inputs
 
     def kernel(self, is_single: bool, lanes: int, precision: Precision | None = None) -> Kernel:
@@ -121,8 +123,8 @@ class CompiledStep:
         dtype, fast, effort = self._options
         requested = precision or Precision(dtype, fast)
         if (is_single, lanes, requested) not in self._kernels:
-            carry, held_inputs = (len(numbers) for numbers in self._start)
-            shape = Shape(carry, (is_single,) * held_inputs, 0, True, 0)
+            carry, held_inputs = (len(numbers) for numbers in self._initial_values)
+            shape = ScanShape(carry, (is_single,) * held_inputs, 0, True, 0)
             self._kernels[is_single, lanes, requested] = scan_kernel(
                 self._program, shape, requested.dtype, lanes, requested.fast, effort
             )
@@ -130,13 +132,13 @@ class CompiledStep:
 
     def lane_constants(self, n: int) -> np.ndarray:
         """Return the per-drone constants that the code reads after the held inputs: (constants, n)."""
-        return np.ascontiguousarray(self.memory(n)[1][self.given :])
+        return np.ascontiguousarray(self.memory(n)[1][self.held_count :])
 
     def row_kernel(self, width: int, precision: Precision) -> int:
         """Return the address of the code on rows anywhere in memory, for `width` drones at a time."""
         key = "rows", width, precision, self.skip
         if key not in self._kernels:
-            inputs, effort = len(self._start[1]), self._options[2]
+            inputs, effort = len(self._initial_values[1]), self._options[2]
             self._kernels[key] = row_kernel(
                 self._program, self.skip, inputs, precision.dtype, width, precision.fast, effort
             )
@@ -147,12 +149,12 @@ class Machine:
     """Compiled code and the memory it works on."""
 
     def __init__(self, code: CompiledStep, n: int, carry: np.ndarray, held_inputs: np.ndarray) -> None:
-        self.n, self.carry, self.held = n, carry, held_inputs[: code.given]
-        self._alone = code.kernel(True, 1) if n == 1 else None
-        self._call = self._alone.advance_briefly if self._alone else None
-        self._at = carry.ctypes.data, held_inputs.ctypes.data
+        self.n, self.carry, self.held_inputs = n, carry, held_inputs[: code.held_count]
+        self._single_kernel = code.kernel(True, 1) if n == 1 else None
+        self._call = self._single_kernel.advance_with_lock if self._single_kernel else None
+        self._addresses = carry.ctypes.data, held_inputs.ctypes.data
         self._code, self._memory = code, held_inputs
-        self._shares = {1: self._split(1)}
+        self._partitions = {1: self._partition(1)}
 
     def scan(self, width: int, precision: Precision) -> int:
         """Return the address of the code for `width` lanes, for a flight loop."""
@@ -162,23 +164,23 @@ class Machine:
     def run(self, steps: int = 1) -> None:
         """carry ← body(carry, held), `steps` times."""
         if self._call:
-            self._call(*self._at, steps)
+            self._call(*self._addresses, steps)
             return
-        shares = shares_of(self.n // vector_width(DTYPE) * steps * self._code.instructions)
+        shares = parallel_task_count(self.n // vector_width(DTYPE) * steps * self._code.instructions)
         if shares == 1:
-            self._advance(self._shares[1][0], steps)
+            self._advance(self._partitions[1][0], steps)
             return
-        if shares not in self._shares:
-            self._shares[shares] = self._split(shares)
-        side_by_side([partial(self._advance, parts, steps) for parts in self._shares[shares]])
+        if shares not in self._partitions:
+            self._partitions[shares] = self._partition(shares)
+        run_parallel([partial(self._advance, parts, steps) for parts in self._partitions[shares]])
 
     def _advance(self, parts: list[tuple[Kernel, int, int]], steps: int) -> None:
-        carry, held_inputs = self._at
+        carry, held_inputs = self._addresses
         for kernel, first, last in parts:
             kernel.call(carry, 0, held_inputs, 0, 0, first, last, self.n, steps, steps + 1)
 
-    def _split(self, shares: int) -> list[list[tuple[Kernel, int, int]]]:
-        """Return for each share its kernels and drones: full vector tiles, and in the first share also the remainder."""
+    def _partition(self, shares: int) -> list[list[tuple[Kernel, int, int]]]:
+        """Return the kernels and drones of each share: full vector tiles and, in the first share, also the remainder."""
         n, width = self.n, vector_width(DTYPE)
         tiles = n // width
         parts = [
@@ -193,7 +195,7 @@ class Machine:
 class ScanCode:
     """The scan of any backend with the interface of `CompiledStep`; `one_by_one` runs it for one drone at a time."""
 
-    def __init__(self, scan: Run, templates: Templates, *, one_by_one: bool = False) -> None:
+    def __init__(self, scan: CompiledScan, templates: Templates, *, one_by_one: bool = False) -> None:
         self.scan, self.one_by_one = scan, one_by_one
         self._start = [np.array(flatten(tree), dtype=float) for tree in templates[:2]]
 
@@ -206,50 +208,50 @@ class ScanMachine:
     """A scan and the memory it works on."""
 
     def __init__(self, code: ScanCode, n: int, carry: np.ndarray, held_inputs: np.ndarray) -> None:
-        self.n, self.carry, self.held = n, carry, held_inputs
+        self.n, self.carry, self.held_inputs = n, carry, held_inputs
         self._scan = code.scan
-        self._lanes = [slice(k, k + 1) for k in range(n)] if code.one_by_one else [slice(n)]
+        self._slices = [slice(k, k + 1) for k in range(n)] if code.one_by_one else [slice(n)]
 
     def run(self, steps: int = 1) -> None:
         """carry ← body(carry, held), `steps` times."""
-        for drones in self._lanes:
-            next_carry, _ = self._scan(self.carry[:, drones], list(self.held[:, drones]), None, steps)
+        for drones in self._slices:
+            next_carry, _ = self._scan(self.carry[:, drones], list(self.held_inputs[:, drones]), None, steps)
             self.carry[:, drones] = np.asarray(next_carry)
 
 
-class Alone(NamedTuple):
+class SingleDroneCode(NamedTuple):
     """Code for one drone without NumPy: bytes in, bytes out, about a microsecond. `kernel` owns the code."""
 
     pack_state: Callable[..., bytes]
     unpack_state: Callable[[Any], tuple[float, ...]]
-    pack_held: Callable[..., bytes]
+    pack_held_inputs: Callable[..., bytes]
     view: Any
     advance: Callable[[Any, bytes, int], None]
     components: int
     kernel: Kernel
 
 
-def alone(
+def compile_single_drone(
     body: Callable[[Any, Any], Any],
     carry: Any,
     held_inputs: Any,
-    quiet: Quiet | None = None,
+    quiet: IdlePath | None = None,
     *,
     dtype: str,
     fast: bool = False,
-) -> Alone:
-    """Compile the code of a single drone: `advance(view.from_buffer(buffer), pack_held(*held), steps)`."""
-    kernel = CompiledStep(body, carry, held_inputs, quiet, dtype=dtype, fast=fast, effort=3).kernel(True, 1)
+) -> SingleDroneCode:
+    """Compile the code of a single drone: `advance(view.from_buffer(buffer), pack_held_inputs(*held_inputs), steps)`."""
+    kernel = CompiledStep(body, carry, held_inputs, quiet, dtype=dtype, fast=fast, optimisation_level=3).kernel(True, 1)
     type_code, size = ("d", 8) if dtype == "float64" else ("f", 4)
     components = len(flatten(carry))
     state_format, held_format = Struct(f"{components}{type_code}"), Struct(f"{len(flatten(held_inputs))}{type_code}")
     view = ctypes.c_char * (components * size)
-    advance_with_lock, advance_without_lock = kernel.advance_briefly, kernel.advance
+    advance_with_lock, advance_without_lock = kernel.advance_with_lock, kernel.advance
 
     def advance(carry_view: Any, held_bytes: bytes, steps: int) -> None:
-        if steps < BRIEF:
+        if steps < MAX_LOCKED_STEPS:
             advance_with_lock(carry_view, held_bytes, steps)
         else:
             advance_without_lock(carry_view, held_bytes, steps)
 
-    return Alone(state_format.pack, state_format.unpack, held_format.pack, view, advance, components, kernel)
+    return SingleDroneCode(state_format.pack, state_format.unpack, held_format.pack, view, advance, components, kernel)

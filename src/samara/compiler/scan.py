@@ -2,13 +2,13 @@
 
 A backend is a function
 
-    compile_scan(body, carry, held, inputs, *, dtype, fast) -> run
+    compile_scan(body, carry, held_inputs, inputs, *, dtype, fast) -> run
 
-where `body(carry, held, inputs) -> (carry, outputs)` is a pure function of nested tuples, straight-line and without nested
-scans, and `carry`, `held`, `inputs` are templates of its arguments. The result works on flat, component-first arrays of n
-drones:
+where `body(carry, held_inputs, inputs) -> (carry, outputs)` is a pure function of nested tuples, straight-line and
+without nested scans, and `carry`, `held_inputs`, `inputs` are templates of its arguments. The result works on flat,
+component-first arrays of n drones:
 
-    run(carry, held, inputs, steps, every) -> (carry, outputs)
+    run(carry, held_inputs, inputs, steps, every) -> (carry, outputs)
 
 with carry (nc, n); held a list of nh scalars or (n,) arrays, constant through the loop; inputs (steps, ni), shared by all
 drones, or (steps, ni, n); outputs (steps // every, no, n), those of every `every`-th step.
@@ -23,7 +23,7 @@ from samara.core.quantity import Scalar
 from samara.core.tree import Tree, flatten, unflatten
 
 
-class Run(Protocol):
+class CompiledScan(Protocol):
     """A compiled scan over flat arrays."""
 
     def __call__(
@@ -31,14 +31,14 @@ class Run(Protocol):
     ) -> tuple[Tree, Tree]: ...
 
 
-class Quiet(NamedTuple):
+class IdlePath(NamedTuple):
     """The idle path of a body: a cheaper version for steps in which effects are idle.
 
-    `idle(carry, held, inputs)` is the condition for trying it. `body(carry, held, inputs) → (carry, outputs, idle)` computes
-    it; its results equal those of the full body if the returned condition is true.
+    `guard(carry, held_inputs, inputs)` is the condition for trying it. `body(carry, held_inputs, inputs) → (carry,
+    outputs, guard)` computes it; its results equal those of the full body if the returned condition is true.
     """
 
-    idle: Callable[[Tree, Tree, Tree], Tree]
+    guard: Callable[[Tree, Tree, Tree], Tree]
     body: Callable[[Tree, Tree, Tree], tuple[Tree, Tree, Tree]]
 
 
@@ -46,7 +46,7 @@ class Templates(NamedTuple):
     """Arguments with the shapes that a body takes; their values do not matter."""
 
     carry: Tree
-    held: Tree
+    held_inputs: Tree
     inputs: Tree
 
 
@@ -75,7 +75,7 @@ def scan(
 
 def compile_scan_python(
     body: Callable[[Tree, Tree, Tree], tuple[Tree, Tree]], templates: Templates, *, dtype: str, fast: bool = False
-) -> Run:
+) -> CompiledScan:
     """Return the scan executed by Python: on floats for one drone, on NumPy arrays for several."""
 
     def run(carry: Tree, held_inputs: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
@@ -86,7 +86,7 @@ def compile_scan_python(
             return iter([float(np.asarray(row).reshape(-1)[0]) if is_single else _scalar(row) for row in rows])
 
         state = unflatten(templates.carry, scalars(carry))
-        constants = unflatten(templates.held, scalars(held_inputs))
+        constants = unflatten(templates.held_inputs, scalars(held_inputs))
         recorded = []
         for k in range(steps):
             step_inputs = unflatten(templates.inputs, scalars(inputs[k] if inputs is not None else ()))

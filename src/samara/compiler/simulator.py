@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.compiler.scan import Run
+from samara.compiler.scan import CompiledScan
 from samara.compiler.stepper import BACKENDS, REFERENCE, Scan, Stepper, compile_scan, require_backend
 from samara.core.algebra import ZERO
-from samara.core.integrate import ONE_STEP, integrator_named
+from samara.core.integrate import FIXED_STEP_INTEGRATORS, find_integrator
 from samara.core.tree import flatten, leaf_names, packer, unflatten, unpacker
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import at_rest, empty_command, require_command_size, state_names
+from samara.physics.multirotor import require_command_size, state_at_rest, state_names, zero_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.parameters import parameter
 
@@ -24,21 +24,21 @@ DTYPES = ("float64", "float32")
 
 
 class _EnvironmentShape(NamedTuple):
-    """The array lengths of an environment on which the code depends: hub winds, external wrenches, motor powers."""
+    """The array lengths of an environment on which the code depends: hub winds, external wrenches, motor effectiveness."""
 
     hub_wind_W: int = 0
-    pushes: int = 0
-    motor_power: int = 0
+    external_wrenches: int = 0
+    motor_effectiveness: int = 0
 
 
-class Rollout(NamedTuple):
+class SimulatedStates(NamedTuple):
     """Recorded states, component-first with time as the last axis but one, (records, N); and the final state."""
 
     time: Any
     states: State
     commands: Any
     final: State
-    memory: Any
+    controller_state: Any
 
 
 class TangentRollout(NamedTuple):
@@ -74,7 +74,7 @@ def compile(
     controller: Callable[..., Any] | None = None,
     fast: bool = False,
     vary: Sequence[str] = (),
-    memory: Any = (),
+    controller_state: Any = (),
 ) -> "Simulator":
     """Compile the equations of a vehicle into a function that computes x(t + dt) for one drone or N at once.
 
@@ -84,11 +84,12 @@ def compile(
         dtype: "float64" or "float32".
         integrator: a fixed-step method of `samara.core.integrate`, such as "rk4".
         effects: names of the effects to include; None includes all.
-        controller: `controller(state, reference, vehicle, memory) → command, memory`, compiled into the loop of `rollout`.
-        fast: allow fused multiply-adds on the CPU. Without it results are bitwise equal for one drone, any batch size and any
+        controller: `controller(state, reference, vehicle, controller_state) → command, controller_state`, compiled into
+        the loop of `rollout`. fast: allow fused multiply-adds on the CPU. Without it results are bitwise equal for one
+        drone, any batch size and any
             position in the batch.
         vary: parameters that become inputs ("mass", "rotors.k_thrust", "drag.linear"), read from the `vehicle` of each call.
-        memory: initial controller state; by default the controller's `initial_memory`.
+        controller_state: initial controller state; by default the controller's `initial_state`.
 
     Returns:
         The simulator. Code is compiled on first use of each method.
@@ -96,7 +97,7 @@ def compile(
     Raises:
         ValueError: an unknown integrator, backend, dtype, effect or parameter.
     """
-    integrator_named(integrator, ONE_STEP)
+    find_integrator(integrator, FIXED_STEP_INTEGRATORS)
     require_backend(backend, ("auto", *BACKENDS))
     if dtype not in DTYPES:
         raise ValueError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
@@ -109,8 +110,8 @@ def compile(
     for path in vary:
         parameter(vehicle, path)
     backend = "llvm" if backend == "auto" else backend
-    memory = memory or getattr(controller, "initial_memory", ())
-    return Simulator(vehicle, backend, dtype, integrator, controller, fast, tuple(vary), memory)
+    controller_state = controller_state or getattr(controller, "initial_state", ())
+    return Simulator(vehicle, backend, dtype, integrator, controller, fast, tuple(vary), controller_state)
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Simulator:
     controller: Callable[..., Any] | None
     fast: bool
     vary: tuple[str, ...]
-    initial_memory: Any
+    initial_controller_state: Any
 
     def __repr__(self) -> str:
         names = "+".join(effect.name for effect in self.vehicle.structure.effects)
@@ -160,38 +161,40 @@ class Simulator:
             ValueError: an input is not finite.
             FloatingPointError: the resulting state is not finite.
         """
-        steps = _count("steps", steps, 0)
-        leaves, held_inputs = self._pack(state), self._held(command, dt, environment, vehicle)
+        steps = _require_count("steps", steps, 0)
+        leaves, held_inputs = self._pack(state), self._held_inputs(command, dt, environment, vehicle)
         if {*map(type, leaves), *map(type, held_inputs)} <= _PYTHON_NUMBERS:
-            return self._unpack(self._step_alone(leaves, held_inputs, steps, environment))
+            return self._unpack(self._step_single_drone(leaves, held_inputs, steps, environment))
         n = _batch_size(leaves, held_inputs)
         if n is None:
             return self._unpack(
-                self._step_alone([float(x) for x in leaves], [float(x) for x in held_inputs], steps, environment)
+                self._step_single_drone([float(x) for x in leaves], [float(x) for x in held_inputs], steps, environment)
             )
         rows = self._rows(leaves, n)
-        self._check_held(held_inputs, n, environment)
-        final_rows, _ = self._stepper(_shape(environment))(rows, held_inputs, None, steps)
+        self._check_held_inputs(held_inputs, n, environment)
+        final_rows, _ = self._step_scan(_environment_shape(environment))(rows, held_inputs, None, steps)
         self._check_finite(final_rows)
         return self._unpack(final_rows)
 
-    def _step_alone(
+    def _step_single_drone(
         self, leaves: list[Any], held_inputs: list[Any], steps: int, environment: Environment | None
     ) -> Sequence[float]:
         if not math.isfinite(sum(held_inputs)):
-            self._name_the_bad(held_inputs, "held input", self._held_names(environment))
+            self._raise_not_finite(held_inputs, "held input", self._held_input_names(environment))
         numbers: Sequence[float]
         if self.backend == "llvm":
-            single_drone = self._alone(_shape(environment))
+            single_drone = self._single_drone_code(_environment_shape(environment))
             buffer = bytearray(single_drone.pack_state(*leaves))
-            single_drone.advance(single_drone.view.from_buffer(buffer), single_drone.pack_held(*held_inputs), steps)
+            single_drone.advance(
+                single_drone.view.from_buffer(buffer), single_drone.pack_held_inputs(*held_inputs), steps
+            )
             numbers = single_drone.unpack_state(buffer)
         else:
             column = np.array(leaves, dtype=self.dtype).reshape(-1, 1)
-            final_rows, _ = self._stepper(_shape(environment))(column, held_inputs, None, steps)
+            final_rows, _ = self._step_scan(_environment_shape(environment))(column, held_inputs, None, steps)
             numbers = np.asarray(final_rows).ravel().tolist()
         if not math.isfinite(sum(numbers)):
-            self._name_the_bad(numbers, "state", self._names)
+            self._raise_not_finite(numbers, "state", self._component_names)
         return numbers
 
     def step_into(
@@ -207,33 +210,35 @@ class Simulator:
 
         The array is checked, because compiled code receives its bare address; the resulting values are not.
         """
-        steps = _count("steps", steps, 0)
+        steps = _require_count("steps", steps, 0)
         if (
             not isinstance(buffer, np.ndarray)
             or buffer.dtype != self._dtype
             or not 1 <= buffer.ndim <= 2
             or not buffer.flags.carray  # row-major, aligned and writable: each can change between two calls
         ):
-            raise self._wrong_buffer(buffer)
+            raise self._buffer_error(buffer)
         if buffer.ndim == 1 and self.backend == "llvm":
-            single_drone = self._alone(_shape(environment))
-            last_buffer, view = self._compiled.get("last buffer", _NO_BUFFER)
+            single_drone = self._single_drone_code(_environment_shape(environment))
+            last_buffer, view = self._code_cache.get("last buffer", _NO_BUFFER)
             if last_buffer is not buffer:  # creating a view takes as long as the step: reuse the last one
                 if len(buffer) != single_drone.components:
-                    raise self._wrong_buffer(buffer)
+                    raise self._buffer_error(buffer)
                 view = single_drone.view.from_buffer(buffer)
-                self._compiled["last buffer"] = (buffer, view)
+                self._code_cache["last buffer"] = (buffer, view)
             try:
-                held_inputs = single_drone.pack_held(*command, dt, *self._held_after_dt(environment, vehicle))
+                held_inputs = single_drone.pack_held_inputs(
+                    *command, dt, *self._held_inputs_after_dt(environment, vehicle)
+                )
             except struct.error:
-                held_inputs = single_drone.pack_held(*self._held(command, dt, environment, vehicle))
+                held_inputs = single_drone.pack_held_inputs(*self._held_inputs(command, dt, environment, vehicle))
             single_drone.advance(view, held_inputs, steps)
             return
         rows = buffer if buffer.ndim == 2 else buffer.reshape(-1, 1)
-        if len(rows) != len(self._names):
-            raise self._wrong_buffer(buffer)
-        run = self._stepper(_shape(environment))
-        final_rows, _ = run(rows, self._held(command, dt, environment, vehicle), None, steps)
+        if len(rows) != len(self._component_names):
+            raise self._buffer_error(buffer)
+        run = self._step_scan(_environment_shape(environment))
+        final_rows, _ = run(rows, self._held_inputs(command, dt, environment, vehicle), None, steps)
         if final_rows is not rows:
             rows[:] = np.asarray(final_rows)
 
@@ -247,9 +252,9 @@ class Simulator:
         environment: Environment | None = None,
         vehicle: Vehicle | None = None,
         reference: Any = None,
-        memory: Any = None,
+        controller_state: Any = None,
         record_every: int = 10,
-    ) -> Rollout:
+    ) -> SimulatedStates:
         """Simulate one step per row of `commands`, or of `reference` if a controller is compiled in.
 
         Args:
@@ -259,24 +264,30 @@ class Simulator:
             environment: constant environment; calm air by default.
             vehicle: source of the parameters named in `vary`; by default the compiled vehicle.
             reference: (K, 18) or (K, 18, N), in the order of `Reference`'s components; with a controller.
-            memory: initial controller state; by default the one given to `compile`.
+            controller_state: initial controller state; by default the one given to `compile`.
             record_every: every `record_every`-th state is recorded.
         """
         values = reference if self.controller else commands
         label = "reference" if self.controller else "commands"
-        inputs = self._inputs(values, label)
-        record_every = _count("record_every", record_every, 1)
-        carry_tree = (state, self.initial_memory if memory is None else memory) if self.controller else state
+        inputs = self._require_inputs(values, label)
+        record_every = _require_count("record_every", record_every, 1)
+        carry_tree = (
+            (state, self.initial_controller_state if controller_state is None else controller_state)
+            if self.controller
+            else state
+        )
         leaves = flatten(carry_tree)
-        held_inputs = [dt, *self._held_after_dt(environment, vehicle)]
-        n = self._drones(leaves, held_inputs, inputs, label)
+        held_inputs = [dt, *self._held_inputs_after_dt(environment, vehicle)]
+        n = self._batch_size(leaves, held_inputs, inputs, label)
         rows = self._rows(leaves, n)
-        final_rows, recorded = self._roller(_shape(environment))(rows, held_inputs, inputs, len(inputs), record_every)
+        final_rows, recorded = self._rollout_scan(_environment_shape(environment))(
+            rows, held_inputs, inputs, len(inputs), record_every
+        )
         final_rows, recorded = np.asarray(final_rows), np.asarray(recorded)
-        self._check_finite(final_rows[: len(self._names)])
-        return self._rollout(final_rows, recorded, dt, record_every, n)
+        self._check_finite(final_rows[: len(self._component_names)])
+        return self._make_rollout(final_rows, recorded, dt, record_every, n)
 
-    def _inputs(self, values: Any, label: str) -> Any:
+    def _require_inputs(self, values: Any, label: str) -> Any:
         inputs = np.asarray(values, dtype=self.dtype) if values is not None else None
         expected = len(flatten(REFERENCE)) if self.controller else len(self._command)
         if inputs is None or inputs.ndim not in (2, 3) or inputs.shape[1] != expected:
@@ -287,7 +298,7 @@ class Simulator:
             raise ValueError(f"{label}[{k}, {i}] is {inputs[k, i]}; expected finite numbers")
         return inputs
 
-    def _drones(self, leaves: list[Any], held_inputs: list[Any], inputs: Any, label: str) -> int | None:
+    def _batch_size(self, leaves: list[Any], held_inputs: list[Any], inputs: Any, label: str) -> int | None:
         n = _batch_size(leaves, held_inputs) or (inputs.shape[2] if inputs.ndim == 3 else None)
         if inputs.ndim == 3 and inputs.shape[2] != n:
             raise ValueError(f"{label} is for {inputs.shape[2]} drones; the state has {n}")
@@ -299,16 +310,18 @@ class Simulator:
             row[:] = leaf
         return rows
 
-    def _rollout(self, final_rows: Any, recorded: Any, dt: float, record_every: int, n: int | None) -> Rollout:
-        size = len(self._names)
+    def _make_rollout(
+        self, final_rows: Any, recorded: Any, dt: float, record_every: int, n: int | None
+    ) -> SimulatedStates:
+        size = len(self._component_names)
         series = [recorded[:, k, 0] if n is None else recorded[:, k] for k in range(recorded.shape[1])]
         numbers = [float(x[0]) if n is None else x for x in final_rows]
-        return Rollout(
+        return SimulatedStates(
             time=dt * record_every * np.arange(1, len(recorded) + 1),
             states=self._unpack(series[:size]),
             commands=tuple(series[size:]),
             final=self._unpack(numbers[:size]),
-            memory=unflatten(self.initial_memory, iter(numbers[size:])),
+            controller_state=unflatten(self.initial_controller_state, iter(numbers[size:])),
         )
 
     # Exact derivatives ----------------------------------------------------------------------------------------------
@@ -318,18 +331,20 @@ class Simulator:
     ) -> tuple[Any, Any]:
         """Return A = ∂x'/∂x, B = ∂x'/∂u of one step, exact.
 
-        With `tangent` in 12 + rotors + effects dimensions, the attitude as a rotation vector in body axes: δq = exp(δθ),
-        q = q₀ ⊗ δq.
+        With `tangent`, the attitude is a rotation vector in body axes, q = q₀ ⊗ exp(δθ): A has 12 rows and columns, and one
+        for each rotor speed and each component of an effect's state.
         """
         environment = environment or CALM
-        shape = _shape(environment)
+        shape = _environment_shape(environment)
         key = "linearize", tangent, shape
-        if key not in self._compiled:
-            from samara.compiler.derivatives.linearize import linearizer
+        if key not in self._code_cache:
+            from samara.compiler.derivatives.linearize import compile_linearization
 
-            environment_template = _template(shape) or CALM
-            self._compiled[key] = linearizer(self.vehicle, self.integrator, tangent, self.dtype, environment_template)
-        return self._compiled[key](state, tuple(command), dt, environment)
+            environment_template = _environment_template(shape) or CALM
+            self._code_cache[key] = compile_linearization(
+                self.vehicle, self.integrator, tangent, self.dtype, environment_template
+            )
+        return self._code_cache[key](state, tuple(command), dt, environment)
 
     def rollout_tangent(
         self,
@@ -354,35 +369,47 @@ class Simulator:
         all rotors or a tuple; omitted tangents are 0. The tangent of a quaternion is that of its components. The primal rollout
         is bit-identical to `rollout`, or equal to rounding with `fast`.
         """
-        from samara.compiler.derivatives.forward import Lanes, direction_inputs, direction_rows, held_directions
+        from samara.compiler.derivatives.forward import (
+            TangentLanes,
+            held_input_tangents,
+            tangent_inputs,
+            tangent_leaf_rows,
+        )
 
         if self.backend != "llvm" or self.controller:
             unsupported = "a controller" if self.controller else f"backend {self.backend!r}"
             raise ValueError(f"rollout_tangent with {unsupported}: expected backend 'llvm' and commands")
-        inputs, record_every = self._inputs(commands, "commands"), _count("record_every", record_every, 1)
-        leaves, held_inputs = self._pack(state), [dt, *self._held_after_dt(environment, vehicle)]
-        n = self._drones(leaves, held_inputs, inputs, "commands")
+        inputs, record_every = (
+            self._require_inputs(commands, "commands"),
+            _require_count("record_every", record_every, 1),
+        )
+        leaves, held_inputs = self._pack(state), [dt, *self._held_inputs_after_dt(environment, vehicle)]
+        n = self._batch_size(leaves, held_inputs, inputs, "commands")
         counts = {path: len(flatten(parameter(self.vehicle, path))) for path in self.vary}
         environment_size = 0 if environment is None else len(flatten(environment))
-        held_indices, held_tangents = held_directions(d_environment, environment_size, d_vehicle or {}, counts, n)
-        state_tangents = direction_rows((0.0,) * len(leaves) if d_state is None else d_state, "d_state", len(leaves), n)
-        input_tangents = None if d_commands is None else direction_inputs(d_commands, inputs, "d_commands", n)
-        lanes = Lanes.of(
+        held_indices, held_tangents = held_input_tangents(d_environment, environment_size, d_vehicle or {}, counts, n)
+        state_tangents = tangent_leaf_rows(
+            (0.0,) * len(leaves) if d_state is None else d_state, "d_state", len(leaves), n
+        )
+        input_tangents = None if d_commands is None else tangent_inputs(d_commands, inputs, "d_commands", n)
+        lanes = TangentLanes.from_tangents(
             [*state_tangents, *held_tangents, *([] if input_tangents is None else [input_tangents])], n, self.dtype
         )
-        run = self._tangent_roller(_shape(environment), held_indices, input_tangents is not None, lanes.at_once)
+        run = self._tangent_scan(
+            _environment_shape(environment), held_indices, input_tangents is not None, lanes.directions_per_lane
+        )
         arguments = (
-            lanes.held(held_inputs, held_tangents),
+            lanes.held_inputs(held_inputs, held_tangents),
             lanes.inputs(inputs, input_tangents),
             len(inputs),
             record_every,
         )
         end, records = run(lanes.carry(self._rows(leaves, n), state_tangents), *arguments)
-        (final_rows, d_final_rows), (recorded, d_recorded) = lanes.apart(end), lanes.apart(records)
+        (final_rows, d_final_rows), (recorded, d_recorded) = lanes.split(end), lanes.split(records)
         self._check_finite(final_rows)
         for direction, rows in enumerate(d_final_rows):
             self._check_finite(rows, f"tangent {direction} of ")
-        primal = self._rollout(final_rows, recorded, dt, record_every, n)
+        primal = self._make_rollout(final_rows, recorded, dt, record_every, n)
         drones = slice(None) if n else 0
         return TangentRollout(
             primal.time,
@@ -413,31 +440,34 @@ class Simulator:
         them too. Drones are independent: an input shared by N drones has one cotangent per drone, to be summed by the caller.
         The cotangent of a quaternion is that of its four components. The cost is a few rollouts, whatever the input count.
         """
-        from samara.compiler.derivatives.reverse import bar_rows, pulled_back
+        from samara.compiler.derivatives.reverse import cotangent_array, pull_back
 
         if self.backend not in ("llvm", "numpy", "python") or self.controller:
             unsupported = "a controller" if self.controller else f"backend {self.backend!r}"
             raise ValueError(f"vjp with {unsupported}: expected backend 'llvm' or 'numpy', and commands")
-        inputs, record_every = self._inputs(commands, "commands"), _count("record_every", record_every, 1)
-        leaves, held_inputs = self._pack(state), [dt, *self._held_after_dt(environment, vehicle)]
-        n = self._drones(leaves, held_inputs, inputs, "commands")
-        final_bar = bar_rows(cotangent, "cotangent", len(leaves), (n or 1,), self.dtype)
+        inputs, record_every = (
+            self._require_inputs(commands, "commands"),
+            _require_count("record_every", record_every, 1),
+        )
+        leaves, held_inputs = self._pack(state), [dt, *self._held_inputs_after_dt(environment, vehicle)]
+        n = self._batch_size(leaves, held_inputs, inputs, "commands")
+        final_bar = cotangent_array(cotangent, "cotangent", len(leaves), (n or 1,), self.dtype)
         record_bars = None
         if cotangents is not None:
             records = len(inputs) // record_every
             record_bars = np.zeros((len(inputs), len(leaves), n or 1), dtype=self.dtype)
-            rows = bar_rows(cotangents, "cotangents", len(leaves), (records, n or 1), self.dtype)
+            rows = cotangent_array(cotangents, "cotangents", len(leaves), (records, n or 1), self.dtype)
             record_bars[record_every - 1 :: record_every] = rows
         forward, backward = (
-            self._roller(_shape(environment)),
-            self._way_back(_shape(environment), cotangents is not None),
+            self._rollout_scan(_environment_shape(environment)),
+            self._adjoint_scan(_environment_shape(environment), cotangents is not None),
         )
-        cotangent_rows = pulled_back(
+        cotangent_rows = pull_back(
             forward, backward, self._rows(leaves, n), held_inputs, inputs, final_bar, record_bars, len(held_inputs) - 1
         )
         self._check_finite(cotangent_rows.end)
         self._check_finite(cotangent_rows.carry, "the cotangent of ")
-        held_bars = iter([float(x[0]) if n is None else x for x in cotangent_rows.held])
+        held_bars = iter([float(x[0]) if n is None else x for x in cotangent_rows.held_inputs])
         environment_bar = None if environment is None else unflatten(environment, held_bars)
         return Pullback(
             self._unpack([float(x[0]) if n is None else x for x in cotangent_rows.end]),
@@ -451,7 +481,7 @@ class Simulator:
 
     @cached_property
     def _command(self) -> Command:
-        return empty_command(self.vehicle)
+        return zero_command(self.vehicle)
 
     @cached_property
     def _dtype(self) -> Any:
@@ -459,10 +489,10 @@ class Simulator:
 
     @cached_property
     def _template(self) -> State:
-        return at_rest(self.vehicle)
+        return state_at_rest(self.vehicle)
 
     @cached_property
-    def _names(self) -> list[str]:
+    def _component_names(self) -> list[str]:
         return list(state_names(self.vehicle))
 
     @cached_property
@@ -473,16 +503,21 @@ class Simulator:
     def _unpack(self) -> Callable[[Any], State]:
         return unpacker(self._template)
 
-    def _held(self, command: Command, dt: float, environment: Environment | None, vehicle: Vehicle | None) -> list[Any]:
+    def _held_inputs(
+        self, command: Command, dt: float, environment: Environment | None, vehicle: Vehicle | None
+    ) -> list[Any]:
         require_command_size(command, self.vehicle)
-        return [*command, dt, *self._held_after_dt(environment, vehicle)]
+        return [*command, dt, *self._held_inputs_after_dt(environment, vehicle)]
 
-    def _held_after_dt(self, environment: Environment | None, vehicle: Vehicle | None) -> Sequence[Any]:
+    def _held_inputs_after_dt(self, environment: Environment | None, vehicle: Vehicle | None) -> Sequence[Any]:
         if environment is None and not self.vary:
             return ()
-        return [*(() if environment is None else flatten(environment)), *flatten(self.stepper.varied(vehicle))]
+        return [
+            *(() if environment is None else flatten(environment)),
+            *flatten(self.stepper.varied_parameters(vehicle)),
+        ]
 
-    def _held_names(self, environment: Environment | None) -> list[str]:
+    def _held_input_names(self, environment: Environment | None) -> list[str]:
         names = [*(f"command[{i}]" for i in range(len(self._command))), "dt"]
         names += leaf_names(environment) if environment is not None else []
         return names + [name for path in self.vary for name in leaf_names(parameter(self.vehicle, path), path)]
@@ -493,74 +528,74 @@ class Simulator:
         return Stepper(self.vehicle, self.integrator, self.backend, self.vary)
 
     @cached_property
-    def _compiled(self) -> dict[Any, Any]:
+    def _code_cache(self) -> dict[Any, Any]:
         return {}
 
-    def _stepper(self, shape: _EnvironmentShape | None) -> Run:
+    def _step_scan(self, shape: _EnvironmentShape | None) -> CompiledScan:
         key = "step", shape
-        if key not in self._compiled:
-            self._compiled[key] = self._compile(self.stepper.step(_template(shape)))
-        return self._compiled[key]
+        if key not in self._code_cache:
+            self._code_cache[key] = self._compile(self.stepper.step(_environment_template(shape)))
+        return self._code_cache[key]
 
-    def _alone(self, shape: _EnvironmentShape | None) -> Any:
+    def _single_drone_code(self, shape: _EnvironmentShape | None) -> Any:
         """Return the machine code for a single drone, without batch arrays."""
         key = "alone", shape
-        code = self._compiled.get(key)
+        code = self._code_cache.get(key)
         if code is None:
-            from samara.compiler.compiled_step import alone
+            from samara.compiler.compiled_step import compile_single_drone
 
-            body, (carry, held_inputs, _), idle_path = self.stepper.step(_template(shape))
+            body, (carry, held_inputs, _), idle_path = self.stepper.step(_environment_template(shape))
             advance = lambda state, held_inputs: body(state, held_inputs, ())[0]  # noqa: E731
-            code = alone(advance, carry, held_inputs, idle_path, dtype=self.dtype, fast=self.fast)
-            self._compiled[key] = code
+            code = compile_single_drone(advance, carry, held_inputs, idle_path, dtype=self.dtype, fast=self.fast)
+            self._code_cache[key] = code
         return code
 
-    def _roller(self, shape: _EnvironmentShape | None) -> Run:
+    def _rollout_scan(self, shape: _EnvironmentShape | None) -> CompiledScan:
         key = "roll", shape
-        if key not in self._compiled:
-            environment = _template(shape)
-            self._compiled[key] = self._compile(
-                self.stepper.closed_loop(self.controller, self.initial_memory, environment)
+        if key not in self._code_cache:
+            environment = _environment_template(shape)
+            self._code_cache[key] = self._compile(
+                self.stepper.closed_loop(self.controller, self.initial_controller_state, environment)
                 if self.controller
                 else self.stepper.rollout(environment)
             )
-        return self._compiled[key]
+        return self._code_cache[key]
 
-    def _tangent_roller(
+    def _tangent_scan(
         self, shape: _EnvironmentShape | None, held_indices: tuple[int, ...], has_input_tangents: bool, directions: int
-    ) -> Run:
+    ) -> CompiledScan:
         key = "tangent", shape, held_indices, has_input_tangents, directions
-        if key not in self._compiled:
+        if key not in self._code_cache:
             from samara.compiler.derivatives.forward import compile_tangent
 
             scan, input_indices = (
-                self.stepper.rollout(_template(shape)),
+                self.stepper.rollout(_environment_template(shape)),
                 range(len(self._command) if has_input_tangents else 0),
             )
-            self._compiled[key] = compile_tangent(
+            self._code_cache[key] = compile_tangent(
                 scan, held_indices, input_indices, directions, dtype=self.dtype, fast=self.fast
             )
-        return self._compiled[key]
+        return self._code_cache[key]
 
-    def _way_back(self, shape: _EnvironmentShape | None, recorded: bool) -> Run:
+    def _adjoint_scan(self, shape: _EnvironmentShape | None, recorded: bool) -> CompiledScan:
         key = "vjp", shape, recorded
-        if key not in self._compiled:
+        if key not in self._code_cache:
             from samara.compiler.derivatives.reverse import compile_adjoint
 
-            scan = self.stepper.rollout(_template(shape))
-            held_inputs = range(1, len(flatten(scan.templates.held)))
-            self._compiled[key] = compile_adjoint(
+            scan = self.stepper.rollout(_environment_template(shape))
+            held_inputs = range(1, len(flatten(scan.templates.held_inputs)))
+            self._code_cache[key] = compile_adjoint(
                 self.backend, scan, held_inputs, recorded, dtype=self.dtype, fast=self.fast
             )
-        return self._compiled[key]
+        return self._code_cache[key]
 
-    def _compile(self, scan: Scan) -> Run:
+    def _compile(self, scan: Scan) -> CompiledScan:
         return compile_scan(self.backend, scan, dtype=self.dtype, fast=self.fast)
 
     # Checks ---------------------------------------------------------------------------------------------------------
 
-    def _wrong_buffer(self, buffer: Any) -> ValueError:
-        shape = f"({len(self._names)},) or ({len(self._names)}, N)"
+    def _buffer_error(self, buffer: Any) -> ValueError:
+        shape = f"({len(self._component_names)},) or ({len(self._component_names)}, N)"
         expected = f"expected {shape}, {self.dtype} in this machine's byte order, contiguous by rows, aligned, writable"
         if not isinstance(buffer, np.ndarray):
             return ValueError(f"buffer is of type {type(buffer).__name__}; expected a NumPy array: {expected[9:]}")
@@ -568,10 +603,10 @@ class Simulator:
         violations = "".join(f", not {flag.replace('eable', 'able')}" for flag in missing_flags)
         return ValueError(f"buffer has shape {buffer.shape} and dtype {buffer.dtype.str}{violations}; {expected}")
 
-    def _check_held(self, held_inputs: list[Any], n: int, environment: Environment | None) -> None:
+    def _check_held_inputs(self, held_inputs: list[Any], n: int, environment: Environment | None) -> None:
         for k, value in enumerate(held_inputs):
             if not np.isfinite(value).all():
-                self._name_the_bad(held_inputs, "held input", self._held_names(environment), k)
+                self._raise_not_finite(held_inputs, "held input", self._held_input_names(environment), k)
 
     def _check_finite(self, rows: Any, prefix: str = "") -> None:
         finite = np.isfinite(np.asarray(rows))
@@ -580,10 +615,10 @@ class Simulator:
             value = np.asarray(rows)[component, drone]
             drone_label = f" of drone {drone}" if finite.shape[1] > 1 else ""
             raise FloatingPointError(
-                f"{prefix}state {self._names[component]}{drone_label} is {value}; expected a finite number"
+                f"{prefix}state {self._component_names[component]}{drone_label} is {value}; expected a finite number"
             )
 
-    def _name_the_bad(self, numbers: Sequence[Any], label: str, names: list[str], index: int | None = None) -> None:
+    def _raise_not_finite(self, numbers: Sequence[Any], label: str, names: list[str], index: int | None = None) -> None:
         for k, value in enumerate(numbers):
             if not np.isfinite(value).all() and index in (None, k):
                 error = FloatingPointError if label == "state" else ValueError
@@ -592,11 +627,11 @@ class Simulator:
 
 _PYTHON_NUMBERS = {float, int}
 _NO_BUFFER = (None, None)
-_MAX_STEPS = 2**31 - 1  # of one call, which cannot be interrupted
+_MAX_STEPS = 2**31 - 1  # steps of one call, which cannot be interrupted
 
 
-def _count(name: str, value: Any, minimum: int) -> int:
-    """Convert to an integer step count; ValueError if it is not an integer within [least, 2³¹ − 1]."""
+def _require_count(name: str, value: Any, minimum: int) -> int:
+    """Convert to an integer step count; ValueError if it is not an integer within [minimum, 2³¹ − 1]."""
     if type(value) is not int:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise ValueError(f"{name} is {value!r:.60}; expected a whole number")
@@ -607,20 +642,22 @@ def _count(name: str, value: Any, minimum: int) -> int:
     return value
 
 
-def _shape(environment: Environment | None) -> _EnvironmentShape | None:
+def _environment_shape(environment: Environment | None) -> _EnvironmentShape | None:
     if environment is None:
         return None
-    return _EnvironmentShape(len(environment.hub_wind_W), len(environment.pushes), len(environment.motor_power))
+    return _EnvironmentShape(
+        len(environment.hub_wind_W), len(environment.external_wrenches), len(environment.motor_effectiveness)
+    )
 
 
-def _template(shape: _EnvironmentShape | None) -> Environment | tuple[()]:
+def _environment_template(shape: _EnvironmentShape | None) -> Environment | tuple[()]:
     """Return an environment of that shape; () if none is given."""
     if shape is None:
         return ()
     return CALM._replace(
         hub_wind_W=(ZERO,) * shape.hub_wind_W,
-        pushes=(Wrench(),) * shape.pushes,
-        motor_power=(1.0,) * shape.motor_power,
+        external_wrenches=(Wrench(),) * shape.external_wrenches,
+        motor_effectiveness=(1.0,) * shape.motor_effectiveness,
     )
 
 

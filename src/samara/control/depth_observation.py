@@ -6,22 +6,24 @@ n = 1 / max(z, 0.3 m),  z the minimum of the block, or the camera's range if the
 from typing import Any
 
 ROWS, COLUMNS = 6, 16
-BLOCKS = ROWS * COLUMNS
-NEAREST = 0.3  # [m]: lower limit of the distance
-NOTHING = 0.1  # [1/m]: value before the first image
+BLOCK_COUNT = ROWS * COLUMNS
+MIN_DISTANCE = 0.3  # [m]: lower limit of the distance
+INITIAL_INVERSE_DISTANCE = 0.1  # [1/m]: value before the first image
 
 
-def nearness(depth: Any, max_range: float) -> Any:
-    """Reduce depth images (…, h, w) [m], of NumPy or JAX, 0 for no return, to (…, 96) inverse distances, rows from the top."""
+def block_inverse_distance(depth: Any, max_range: float) -> Any:
+    """Reduce depth images (…, h, w) [m], 0 for no return, to inverse distances (…, 96), by rows from the top; NumPy or
+    JAX."""
     h, w = depth.shape[-2:]
     blocks = (depth + max_range * (depth <= 0.0)).reshape(*depth.shape[:-2], ROWS, h // ROWS, COLUMNS, w // COLUMNS)
-    nearest = blocks.min(axis=(-3, -1)).clip(NEAREST, max_range)
-    return (1.0 / nearest).reshape(*depth.shape[:-2], BLOCKS)
+    nearest = blocks.min(axis=(-3, -1)).clip(MIN_DISTANCE, max_range)
+    return (1.0 / nearest).reshape(*depth.shape[:-2], BLOCK_COUNT)
 
 
 def require_blocks(height: int, width: int) -> None:
     """Raise ValueError if an image cannot be divided into the blocks."""
     if height % ROWS or width % COLUMNS:
         raise ValueError(
-            f"an image of {width} × {height} pixels has no {COLUMNS} × {ROWS} equal blocks; expected multiples, as 64 × 48"
+            f"an image of {width} × {height} pixels has no {COLUMNS} × {ROWS} equal blocks; expected multiples, such as "
+            "64 × 48"
         )

@@ -13,13 +13,13 @@ tolerates a moment that is half as strong or twice as strong as the model's.
 
 from typing import Any, NamedTuple
 
-from samara.control.default_gains import OTHER_LAGS, lead_time
+from samara.control.default_gains import OTHER_LAG, lead_time
 from samara.core.algebra import ZERO, Vec3, cross, quat_exp, rotate
 from samara.core.ops import where
 from samara.core.quantity import Scalar
 from samara.physics.effect import Wrench
 from samara.physics.motion.body import angular_acceleration, required_torque
-from samara.physics.multirotor import tilted, wrench_of_rotors
+from samara.physics.multirotor import tilt_rotors, total_rotor_wrench
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import rotor_momentum_torque
 from samara.physics.types import CALM, State, Vehicle
@@ -33,72 +33,72 @@ def rotor_drag_wrench(v_W: Vec3, state: State, vehicle: Vehicle) -> Wrench:
     """
     if not vehicle.has("rotor_drag"):
         return Wrench()
-    vehicle = tilted(state, vehicle)
+    vehicle = tilt_rotors(state, vehicle)
     effect, drag_state = vehicle.structure.effects[vehicle.index("rotor_drag")], state._replace(v_W=v_W, omega_B=ZERO)
     drag = effect.wrench((), drag_state, (), vehicle, CALM)
     f_B, tau_B = drag.f_B, drag.tau_B
-    losses = effect.more_loads((), drag_state, vehicle, CALM) if effect.more_loads else ()
+    losses = effect.additional_loads((), drag_state, vehicle, CALM) if effect.additional_loads else ()
     for rotor, loss in zip(vehicle.rotors, losses, strict=False):
         f_B = f_B + rotor.axis_B * loss.thrust
         tau_B = tau_B + cross(rotor.r_B, rotor.axis_B * loss.thrust)
     return Wrench(f_B, tau_B)
 
 
-CARRIES = 0.99  # fraction of the weight; with more thrust the body takes off
-STANDS = 0.5  # fraction of the weight; with less thrust the body stands on the ground or falls
+MIN_TAKE_OFF_THRUST_FRACTION = 0.99  # fraction of the weight; with more thrust the body takes off
+MIN_AIRBORNE_THRUST_FRACTION = 0.5  # fraction of the weight; with less thrust the body stands on the ground or falls
 
 
-class Turned(NamedTuple):
+class DisturbanceObserver(NamedTuple):
     """State of the disturbance observer: ω, modelled torque and rotor speeds one period ago, and the estimate τ_d
 
-    [rad/s, N·m, rad/s, N·m]. `aloft` is 1 from when the rotors carry the weight until they carry less than half of it, else 0:
-    contact torques of the ground are not compensated.
+    [rad/s, N·m, rad/s, N·m]. `airborne_flag` is 1 from when the rotors carry the weight until they carry less than half
+    of it, else 0: contact torques of the ground are not compensated.
     """
 
     omega_B: Vec3
     tau_B: Vec3
     rotor_speed: tuple[Scalar, ...]
-    rest_B: Vec3 = ZERO
-    aloft: Scalar = 0.0
+    disturbance_B: Vec3 = ZERO
+    airborne: Scalar = 0.0
 
 
-class Remembered(NamedTuple):
+class ObservedControllerState(NamedTuple):
     """A controller state together with the disturbance observer."""
 
-    own: Any
-    turned: Turned
+    controller_state: Any
+    observer: DisturbanceObserver
 
 
-def is_turned(vehicle: Vehicle) -> bool:
+def has_airspeed_moment(vehicle: Vehicle) -> bool:
     """Whether a vehicle has a moment of airspeed and needs a disturbance observer."""
     return vehicle.has("airspeed_moment")
 
 
-def nothing_seen(vehicle: Vehicle) -> Turned | None:
+def initial_observer_state(vehicle: Vehicle) -> DisturbanceObserver | None:
     """Return the observer's initial state if the vehicle has a moment of airspeed, else None."""
-    return observer_for(vehicle) if is_turned(vehicle) else None
+    return initial_lead_observer(vehicle) if has_airspeed_moment(vehicle) else None
 
 
-def observer_for(vehicle: Vehicle) -> Turned | None:
-    """Return the observer's initial state for a controller that uses `led`; None if the vehicle needs no observer."""
-    if is_turned(vehicle) or lead_time(vehicle) > 0.0:
-        return Turned(ZERO, ZERO, tuple(0.0 for _ in vehicle.rotors))
+def initial_lead_observer(vehicle: Vehicle) -> DisturbanceObserver | None:
+    """Return the observer's initial state for a controller that uses `lead_state`; None if the vehicle needs no observer."""
+    if has_airspeed_moment(vehicle) or lead_time(vehicle) > 0.0:
+        return DisturbanceObserver(ZERO, ZERO, tuple(0.0 for _ in vehicle.rotors))
     return None
 
 
-def parted(controller_state: Any) -> tuple[Any, Turned | None]:
-    """Split `memory` into the controller's part and the observer, which may be None."""
-    return controller_state if isinstance(controller_state, Remembered) else (controller_state, None)
+def split_state(controller_state: Any) -> tuple[Any, DisturbanceObserver | None]:
+    """Split `controller_state` into the controller's part and the observer, which may be None."""
+    return controller_state if isinstance(controller_state, ObservedControllerState) else (controller_state, None)
 
 
-def joined(controller_state: Any, observer: Turned | None) -> Any:
-    """Merge a controller state and an observer; the inverse of `parted`."""
-    return controller_state if observer is None else Remembered(controller_state, observer)
+def merge_state(controller_state: Any, observer: DisturbanceObserver | None) -> Any:
+    """Merge a controller state and an observer; the inverse of `split_state`."""
+    return controller_state if observer is None else ObservedControllerState(controller_state, observer)
 
 
 def air_torque(state: State, vehicle: Vehicle) -> Vec3:
     """τ_air: the moment of airspeed in still air; zero for a vehicle without one  [N·m]"""
-    return _torque("airspeed_moment", state, vehicle) if is_turned(vehicle) else ZERO
+    return _torque("airspeed_moment", state, vehicle) if has_airspeed_moment(vehicle) else ZERO
 
 
 def has_unpaired_rotor(vehicle: Vehicle) -> bool:
@@ -106,87 +106,99 @@ def has_unpaired_rotor(vehicle: Vehicle) -> bool:
     return vehicle.has("rotor_momentum") and len(vehicle.rotors) % 2 == 1
 
 
-def gyroscopic(state: State, vehicle: Vehicle) -> Vec3:
-    """ω × Σ h: the torque that rotates the angular momentum of an odd rotor count; zero for paired rotors  [N·m]"""
+def gyroscopic_torque(state: State, vehicle: Vehicle) -> Vec3:
+    """ω × Σ h: the torque that rotates the angular momentum of an odd number of rotors; zero for an even number
+    [N·m]"""
     tau_B = ZERO
     if has_unpaired_rotor(vehicle):
-        for speed, rotor in zip(state.rotor_speed, tilted(state, vehicle).rotors, strict=True):
+        for speed, rotor in zip(state.rotor_speed, tilt_rotors(state, vehicle).rotors, strict=True):
             tau_B = tau_B - rotor_momentum_torque(state.omega_B, speed, 0.0, rotor)
     return tau_B
 
 
-def damping(state: State, vehicle: Vehicle) -> Vec3:
+def damping_torque(state: State, vehicle: Vehicle) -> Vec3:
     """−c ∘ ω; zero for a vehicle without a moment of airspeed  [N·m]"""
-    return _torque("damping", state, vehicle) if is_turned(vehicle) and vehicle.has("damping") else ZERO
+    return _torque("damping", state, vehicle) if has_airspeed_moment(vehicle) and vehicle.has("damping") else ZERO
 
 
 def _torque(effect: str, state: State, vehicle: Vehicle) -> Vec3:
     return vehicle.structure.effects[vehicle.index(effect)].wrench((), state, (), vehicle, CALM).tau_B
 
 
-def seen(state: State, vehicle: Vehicle, observer: Turned | None, period: float) -> Turned | None:
+def observe(
+    state: State, vehicle: Vehicle, observer: DisturbanceObserver | None, period: float
+) -> DisturbanceObserver | None:
     """Update the estimate τ_d; None if the vehicle needs no observer."""
     if observer is None:
         return None
-    rotor_wrench = wrench_of_rotors(state, vehicle)
-    tau_B = rotor_wrench.tau_B + air_torque(state, vehicle) + damping(state, vehicle)
-    mean_tau_B = with_spin_up((tau_B + observer.tau_B) * 0.5, state, observer.rotor_speed, vehicle, period)
+    rotor_wrench = total_rotor_wrench(state, vehicle)
+    tau_B = rotor_wrench.tau_B + air_torque(state, vehicle) + damping_torque(state, vehicle)
+    mean_tau_B = add_rotor_momentum_torque((tau_B + observer.tau_B) * 0.5, state, observer.rotor_speed, vehicle, period)
     alpha_B = (state.omega_B - observer.omega_B) / period
     required_B = required_torque(state.omega_B, alpha_B, inertia_B=vehicle.inertia_B)
-    disturbance_B = observer.rest_B + (required_B - mean_tau_B - observer.rest_B) * (period / (OTHER_LAGS + period))
-    is_airborne = observer.aloft > 0.5
-    return Turned(
+    disturbance_B = observer.disturbance_B + (required_B - mean_tau_B - observer.disturbance_B) * (
+        period / (OTHER_LAG + period)
+    )
+    is_airborne = observer.airborne > 0.5
+    return DisturbanceObserver(
         state.omega_B,
         tau_B,
         state.rotor_speed,
         Vec3(*(where(is_airborne, component, 0.0) for component in disturbance_B)),
-        aloft(state, vehicle, rotor_wrench, observer.aloft),
+        airborne_flag(state, vehicle, rotor_wrench, observer.airborne),
     )
 
 
-def with_spin_up(tau_B: Vec3, state: State, speeds_before: tuple[Scalar, ...], vehicle: Vehicle, period: float) -> Vec3:
-    """τ − Σ (ω × h + ḣ): a torque minus those that rotate the rotors and change their speeds in a period  [N·m]"""
+def add_rotor_momentum_torque(
+    tau_B: Vec3, state: State, speeds_before: tuple[Scalar, ...], vehicle: Vehicle, period: float
+) -> Vec3:
+    """τ − Σ (ω × h + ḣ): a torque minus those that rotate the spinning rotors and change their speeds within a period
+    [N·m]"""
     if vehicle.has("rotor_momentum"):
         for speed, speed_before, rotor in zip(
-            state.rotor_speed, speeds_before, tilted(state, vehicle).rotors, strict=True
+            state.rotor_speed, speeds_before, tilt_rotors(state, vehicle).rotors, strict=True
         ):
             tau_B = tau_B + rotor_momentum_torque(state.omega_B, speed, (speed - speed_before) / period, rotor)
     return tau_B
 
 
-def aloft(state: State, vehicle: Vehicle, rotor_wrench: Wrench, aloft_before: Scalar) -> Scalar:
+def airborne_flag(state: State, vehicle: Vehicle, rotor_wrench: Wrench, aloft_before: Scalar) -> Scalar:
     """1 if the rotors carry the body, else 0"""
     weight_fraction = rotate(state.q_WB, rotor_wrench.f_B).z / (vehicle.mass * vehicle["gravity"].acceleration)
-    return where(weight_fraction > where(aloft_before > 0.5, STANDS, CARRIES), 1.0, 0.0)
+    return where(
+        weight_fraction > where(aloft_before > 0.5, MIN_AIRBORNE_THRUST_FRACTION, MIN_TAKE_OFF_THRUST_FRACTION),
+        1.0,
+        0.0,
+    )
 
 
-def modelled_acceleration(state: State, vehicle: Vehicle, observer: Turned | None) -> Vec3:
+def modelled_acceleration(state: State, vehicle: Vehicle, observer: DisturbanceObserver | None) -> Vec3:
     """ω̇ = J⁻¹ (τ − ω × (Jω + Σ h)), τ of the rotors at their speeds, the modelled air and damping, and τ_d  [rad/s²]
 
-    Without the momentum Σ h of an unpaired rotor, a lead on this ω̇ couples roll and pitch and drives a light body with
-    large propellers round in circles.
+    Without the momentum Σ h of an unpaired rotor, a lead on this ω̇ couples roll and pitch, and a light body with large
+    propellers circles.
     """
-    tau_B = wrench_of_rotors(state, vehicle).tau_B
+    tau_B = total_rotor_wrench(state, vehicle).tau_B
     if has_unpaired_rotor(vehicle):
-        tau_B = tau_B - gyroscopic(state, vehicle)
-    if is_turned(vehicle):
+        tau_B = tau_B - gyroscopic_torque(state, vehicle)
+    if has_airspeed_moment(vehicle):
         tau_B = tau_B + air_torque(state, vehicle)
     elif vehicle.has("rotor_drag"):
         tau_B = tau_B + rotor_drag_wrench(state.v_W, state, vehicle).tau_B
     if vehicle.has("damping"):
         tau_B = tau_B + _torque("damping", state, vehicle)
     if observer is not None:
-        tau_B = tau_B + observer.rest_B
+        tau_B = tau_B + observer.disturbance_B
     return angular_acceleration(state.omega_B, tau_B, inertia_B=vehicle.inertia_B)
 
 
-def led(state: State, vehicle: Vehicle, observer: Turned) -> State:
+def lead_state(state: State, vehicle: Vehicle, observer: DisturbanceObserver) -> State:
     """q ⊗ exp(T ω), ω + T ω̇: the state that a body with motors of lag T would show if they had none
 
     x + T ẋ, driven by the command, obeys the same linear equations as x, driven by the motors' response. A controller that is
     designed without the lag may therefore take this state instead. ω̇ contains all modelled and observed torques.
     """
-    lag = motor_lag(vehicle) if is_turned(vehicle) else lead_time(vehicle)
+    lag = motor_lag(vehicle) if has_airspeed_moment(vehicle) else lead_time(vehicle)
     alpha_B = modelled_acceleration(state, vehicle, observer)
     return state._replace(q_WB=state.q_WB * quat_exp(state.omega_B * lag), omega_B=state.omega_B + alpha_B * lag)
 
@@ -194,36 +206,36 @@ def led(state: State, vehicle: Vehicle, observer: Turned) -> State:
 def motor_lag(vehicle: Vehicle) -> Scalar:
     """T of motors with a first-order lag, else 0  [s]"""
     motor = vehicle.rotors[0].motor
-    return motor.rise if isinstance(motor, Lag) else 0.0
+    return motor.time_constant_up if isinstance(motor, Lag) else 0.0
 
 
-def opposed(
+def compensate(
     collective_thrust: Scalar,
     tau_B: Vec3,
     state: State,
     vehicle: Vehicle,
-    observer: Turned | None,
+    observer: DisturbanceObserver | None,
     *,
-    resisted: bool = False,
+    damping_included: bool = False,
 ) -> Vec3:
     """τ − τ_air(v + T v̇) + c ∘ (ω + T ω̇) − τ_d,  v̇ = R e₃ f/m − g e₃,  ω̇ = J⁻¹ (τ − ω × Jω)  [N·m]
 
-    T is the motors' lag. `resisted` marks a torque that already compensates the damping. Without a moment of airspeed,
+    T is the motors' lag. `damping_included` marks a torque that already compensates the damping. Without a moment of airspeed,
     the torque of the rotors' drag, which acts above or below the centre of mass, is compensated: τ − Σ r × f(v).
     """
-    if not is_turned(vehicle):
+    if not has_airspeed_moment(vehicle):
         if vehicle.has("rotor_drag"):
             tau_B = tau_B - rotor_drag_wrench(state.v_W, state, vehicle).tau_B
-        return tau_B + gyroscopic(state, vehicle) if has_unpaired_rotor(vehicle) else tau_B
+        return tau_B + gyroscopic_torque(state, vehicle) if has_unpaired_rotor(vehicle) else tau_B
     compensated_B = tau_B - air_torque(
         state._replace(v_W=velocity_after_lag(collective_thrust, state, vehicle)), vehicle
     )
     if observer is not None:
-        compensated_B = compensated_B - observer.rest_B
-    if resisted or not vehicle.has("damping"):
+        compensated_B = compensated_B - observer.disturbance_B
+    if damping_included or not vehicle.has("damping"):
         return compensated_B
     alpha_B = angular_acceleration(state.omega_B, tau_B, inertia_B=vehicle.inertia_B)
-    return compensated_B - damping(state._replace(omega_B=state.omega_B + alpha_B * motor_lag(vehicle)), vehicle)
+    return compensated_B - damping_torque(state._replace(omega_B=state.omega_B + alpha_B * motor_lag(vehicle)), vehicle)
 
 
 def velocity_after_lag(collective_thrust: Scalar, state: State, vehicle: Vehicle) -> Vec3:
@@ -234,19 +246,19 @@ def velocity_after_lag(collective_thrust: Scalar, state: State, vehicle: Vehicle
     return state.v_W + acceleration_W * motor_lag(vehicle)
 
 
-def anticipation(collective_thrust: Scalar, alpha_B: Vec3, state: State, vehicle: Vehicle) -> Vec3:
+def anticipation_torque(collective_thrust: Scalar, alpha_B: Vec3, state: State, vehicle: Vehicle) -> Vec3:
     """τ(v, ω) − τ(v + T v̇, ω + T ω̇): compensates the change of air torque and damping during the motors' lag  [N·m]
 
     Their present values are part of the measured angular acceleration. Zero without a moment of airspeed.
     """
-    if not is_turned(vehicle):
+    if not has_airspeed_moment(vehicle):
         return ZERO
     state_after_lag = state._replace(
         v_W=velocity_after_lag(collective_thrust, state, vehicle), omega_B=state.omega_B + alpha_B * motor_lag(vehicle)
     )
     return (
         air_torque(state, vehicle)
-        + damping(state, vehicle)
+        + damping_torque(state, vehicle)
         - air_torque(state_after_lag, vehicle)
-        - damping(state_after_lag, vehicle)
+        - damping_torque(state_after_lag, vehicle)
     )

@@ -11,33 +11,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
-from samara.control.controller_type import FLAG, LIMITS, LOOPS, ControllerType
+from samara.control.allocation import Allocation, build_allocation, command_for_wrench, hover_side_acceleration
+from samara.control.controller_type import FLAG, GAIN_OPTIONS, LIMIT_OPTIONS, ControllerType
 from samara.control.default_gains import Gains
-from samara.control.default_gains import gains_for as gains_for
+from samara.control.default_gains import default_gains as default_gains
 from samara.control.default_gains import motor_time_constant as motor_time_constant
 from samara.control.disturbance_torque import (
-    Turned,
-    joined,
+    DisturbanceObserver,
+    compensate,
+    initial_observer_state,
+    merge_state,
     modelled_acceleration,
-    nothing_seen,
-    opposed,
-    parted,
+    observe,
     rotor_drag_wrench,
-    seen,
+    split_state,
 )
 from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, norm, rotate, scale
 from samara.core.ops import clamp, cos, logical_or, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sin, where
 from samara.core.quantity import Scalar
 from samara.physics.motion.body import required_torque
 from samara.physics.types import CALM, Command, Reference, State, Vehicle
-from samara.plan.flatness import attitude_along
+from samara.plan.flatness import attitude_from_thrust_direction
 
 _MIN_THRUST_FRACTION = 0.2  # fraction of the weight; a smaller thrust leaves too little torque for attitude control
 _MIN_HORIZONTAL_FRACTION = 0.1  # fraction of the vertical thrust that is always available horizontally
 _MIN_HEADROOM_FRACTION = 0.1  # fraction of g assumed available, however weak the rotors
 DRAG_STEP = 0.02  # [s], step of the finite differences of the drag
-STRAIN = 1e-3  # fraction of g; a desired acceleration cut by more than this counts as saturated
+MAX_UNSATURATED_CUT = 1e-3  # fraction of g; a desired acceleration cut by more than this counts as saturated
 _INTEGRAL_RATE_FRACTION = 0.4  # fraction of ω, slightly above ω/3, the rate at which the integral removes an offset
 
 
@@ -53,7 +53,7 @@ DEFAULT_LIMITS = FlightLimits()
 
 @dataclass(frozen=True)
 class Geometric:
-    """Geometric tracking controller; `initial_memory` is the controller state of the first call.
+    """Geometric tracking controller; `initial_state` is the controller state of the first call.
 
     With integral action the controller state is the acceleration that balances a steady disturbance, otherwise (). For a
     vehicle with a moment of airspeed it also contains the disturbance observer; if the state is passed as () alone, only
@@ -65,14 +65,14 @@ class Geometric:
     allocation: Allocation
     integral_period: float | None
     period: float
-    unseen: Turned | None
+    initial_observer: DisturbanceObserver | None
 
     @property
-    def initial_memory(self) -> Any:
-        return joined(self._own_memory, self.unseen)
+    def initial_state(self) -> Any:
+        return merge_state(self._initial_integral, self.initial_observer)
 
     @property
-    def _own_memory(self) -> Any:
+    def _initial_integral(self) -> Any:
         return () if self.integral_period is None else ZERO
 
     def __call__(
@@ -84,31 +84,36 @@ class Geometric:
             state: estimated state of the vehicle.
             reference: desired position, velocity, acceleration, jerk, snap and yaw.
             vehicle: model of the vehicle.
-            controller_state: the state that the previous call returned; `initial_memory` at the first call.
+            controller_state: the state that the previous call returned; `initial_state` at the first call.
 
         Returns:
             The command and the controller state for the next call.
         """
-        integral, previous_observer = parted(controller_state)
-        require_memory(integral, self._own_memory)
-        acceleration_W, integral = steered_pull(
+        integral, previous_observer = split_state(controller_state)
+        require_controller_state(integral, self._initial_integral)
+        acceleration_W, integral = desired_acceleration(
             state, reference, vehicle, integral, self.gains, self.limits, self.allocation, self.integral_period
         )
-        observer = seen(state, vehicle, previous_observer, self.period)
+        observer = observe(state, vehicle, previous_observer, self.period)
         collective_thrust, tau_B = self.wrench(
-            acceleration_W, state, with_drag(reference, state, vehicle), vehicle, observer
+            acceleration_W, state, add_drag_derivatives(reference, state, vehicle), vehicle, observer
         )
-        total_tau_B = opposed(collective_thrust, tau_B, state, vehicle, observer)
-        return command_for_wrench(collective_thrust, total_tau_B, state, vehicle, self.allocation), joined(
+        total_tau_B = compensate(collective_thrust, tau_B, state, vehicle, observer)
+        return command_for_wrench(collective_thrust, total_tau_B, state, vehicle, self.allocation), merge_state(
             integral, observer
         )
 
     def wrench(
-        self, acceleration_W: Vec3, state: State, reference: Reference, vehicle: Vehicle, observer: Turned | None
+        self,
+        acceleration_W: Vec3,
+        state: State,
+        reference: Reference,
+        vehicle: Vehicle,
+        observer: DisturbanceObserver | None,
     ) -> tuple[Scalar, Vec3]:
-        """Return the collective thrust [N] and the torque [N·m] that aligns the thrust axis with `pull_W`."""
+        """Return the collective thrust [N] and the torque [N·m] that aligns the thrust axis with `acceleration_W`."""
         return geometric_wrench(
-            acceleration_W, state, reference, vehicle, self.gains, self.allocation.keeps_yaw, observer
+            acceleration_W, state, reference, vehicle, self.gains, self.allocation.controls_yaw, observer
         )
 
 
@@ -124,7 +129,7 @@ def geometric(
 
     Args:
         vehicle: model of the vehicle, from which allocation and default gains follow.
-        gains: natural frequencies of the loops and lead time; None for `gains_for(vehicle)`.
+        gains: natural frequencies of the loops and lead time; None for `default_gains(vehicle)`.
         healthy: for each rotor, whether it works; None for all.
         limits: limits of tilt and speed.
         integral: add integral action, so that a steady wind leaves no position error.
@@ -134,13 +139,15 @@ def geometric(
         `controller(state, reference, vehicle, controller_state) → command, controller_state`.
     """
     require_plausible(period, limits)
-    allocation = allocation_for(vehicle, healthy)
-    gains_used, integral_period = gains or gains_for(vehicle), period if integral else None
-    return Geometric(gains_used, limits, allocation, integral_period, period, nothing_seen(vehicle))
+    allocation = build_allocation(vehicle, healthy)
+    gains_used, integral_period = gains or default_gains(vehicle), period if integral else None
+    return Geometric(gains_used, limits, allocation, integral_period, period, initial_observer_state(vehicle))
 
 
-def require_memory(controller_state: Any, initial_state: Any, description: str = "with integral action") -> None:
-    """Raise ValueError if `memory` is empty although the controller needs a state."""
+def require_controller_state(
+    controller_state: Any, initial_state: Any, description: str = "with integral action"
+) -> None:
+    """Raise ValueError if `controller_state` is empty although the controller needs a state."""
     if initial_state != () and controller_state == ():
         raise ValueError(f"controller_state = (): a controller {description} starts with its `initial_state`")
 
@@ -156,7 +163,7 @@ def require_plausible(period: float, limits: FlightLimits) -> None:
 # The thrust vector -------------------------------------------------------------------------------------------------
 
 
-def steered_pull(
+def desired_acceleration(
     state: State,
     reference: Reference,
     vehicle: Vehicle,
@@ -168,51 +175,53 @@ def steered_pull(
 ) -> tuple[Vec3, Any]:
     """Return the desired specific thrust within all limits [m/s²], and the controller state for the next call."""
     w, e_p, e_v = gains.position, state.p_W - reference.p_W, state.v_W - reference.v_W
-    limited_e_p = limited_error(e_p, vehicle, allocation, gains, limits)
+    limited_e_p = limit_position_error(e_p, vehicle, allocation, gains, limits)
     integral_W = ZERO if integral_period is None else controller_state
-    unlimited_W = wanted_pull(limited_e_p, state, reference, vehicle, gains) + integral_W
-    if allocation.side_B is not None:
-        unlimited_W = unlimited_W - side_pull(state, vehicle, allocation)
-    limited_W = limited_pull(unlimited_W, vehicle, allocation, limits)
+    unlimited_W = tracking_acceleration(limited_e_p, state, reference, vehicle, gains) + integral_W
+    if allocation.hover_side_force_B is not None:
+        unlimited_W = unlimited_W - hover_side_acceleration(state, vehicle, allocation)
+    limited_W = limit_acceleration(unlimited_W, vehicle, allocation, limits)
     if integral_period is None:
         return limited_W, controller_state
     saturation = norm(unlimited_W - limited_W) + norm(e_p - limited_e_p) * (w * w)
-    return limited_W, next_balance(integral_W, e_p, e_v, saturation, vehicle, gains, integral_period)
+    return limited_W, update_integral(integral_W, e_p, e_v, saturation, vehicle, gains, integral_period)
 
 
-def limited_error(e_p: Vec3, vehicle: Vehicle, allocation: Allocation, gains: Gains, limits: FlightLimits) -> Vec3:
+def limit_position_error(
+    e_p: Vec3, vehicle: Vehicle, allocation: Allocation, gains: Gains, limits: FlightLimits
+) -> Vec3:
     """e_p, no longer than 2 v/ω: at that length ω² e_p balances 2 ω v, which limits the approach speed to v  [m]
 
-    v is the speed limit, or 2a/ω if the acceleration a that the rotors have left above hover is small: critically damped,
-    braking from it takes ωv/e = 0.74 a (e = 2.718…).
+    v is the speed limit, or 2a/ω if the acceleration a that the rotors have in reserve above hover is small: critically
+    damped braking from 2a/ω needs ωv/e = 0.74 a (e = 2.718…).
     """
     w, g = gains.position, vehicle["gravity"].acceleration
     speed: Scalar = limits.speed
     if allocation.groups:
-        headroom = maximum(allocation.lift.high / vehicle.mass - g, _MIN_HEADROOM_FRACTION * g)
+        headroom = maximum(allocation.thrust_range.high / vehicle.mass - g, _MIN_HEADROOM_FRACTION * g)
         speed = minimum(speed, headroom * (2.0 / w))
     max_error = speed * (2.0 / w)
     return e_p * (max_error / maximum(norm(e_p), max_error))
 
 
-def wanted_pull(e_p: Vec3, state: State, reference: Reference, vehicle: Vehicle, gains: Gains) -> Vec3:
+def tracking_acceleration(e_p: Vec3, state: State, reference: Reference, vehicle: Vehicle, gains: Gains) -> Vec3:
     """f/m = g e₃ + a_d − d(v_d)/m − ω² e_p − 2 ω e_v, the desired specific thrust before limits  [m/s²]"""
     w = gains.position
     return (
         reference.a_W
-        - drag_ahead(state, reference, vehicle) / vehicle.mass
+        - reference_drag(state, reference, vehicle) / vehicle.mass
         - e_p * (w * w)
         - (state.v_W - reference.v_W) * (2.0 * w)
         + Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
     )
 
 
-def drag_ahead(state: State, reference: Reference, vehicle: Vehicle) -> Vec3:
+def reference_drag(state: State, reference: Reference, vehicle: Vehicle) -> Vec3:
     """d(v_d): the drag at the reference velocity, in still air, at the current attitude  [N]"""
-    return drag_at(reference.v_W, state, vehicle)
+    return model_drag(reference.v_W, state, vehicle)
 
 
-def drag_at(v_W: Vec3, state: State, vehicle: Vehicle) -> Vec3:
+def model_drag(v_W: Vec3, state: State, vehicle: Vehicle) -> Vec3:
     """d(v): the drag of airframe and rotors at velocity v, in still air, at the current attitude and rotor speeds  [N]"""
     drag_W = ZERO
     if vehicle.has("drag"):
@@ -224,7 +233,7 @@ def drag_at(v_W: Vec3, state: State, vehicle: Vehicle) -> Vec3:
     return drag_W
 
 
-def with_drag(reference: Reference, state: State, vehicle: Vehicle) -> Reference:
+def add_drag_derivatives(reference: Reference, state: State, vehicle: Vehicle) -> Reference:
     """Replace jerk and snap by j − ḋ/m and s − d̈/m, the derivatives of a thrust that also balances the drag d(v_d).
 
     Central differences over ±20 ms along v_d + t a_d + t² j_d/2 + t³ s_d/6: exact for drag that is linear or quadratic in v.
@@ -235,7 +244,7 @@ def with_drag(reference: Reference, state: State, vehicle: Vehicle) -> Reference
     even_W = reference.v_W + reference.j_W * (0.5 * h * h)
     odd_W = reference.a_W * h + reference.s_W * (h * h * h / 6.0)
     drag, drag_before, drag_after = (
-        drag_at(v_W, state, vehicle) for v_W in (reference.v_W, even_W - odd_W, even_W + odd_W)
+        model_drag(v_W, state, vehicle) for v_W in (reference.v_W, even_W - odd_W, even_W + odd_W)
     )
     return reference._replace(
         j_W=reference.j_W - (drag_after - drag_before) / (2.0 * h * vehicle.mass),
@@ -243,14 +252,14 @@ def with_drag(reference: Reference, state: State, vehicle: Vehicle) -> Reference
     )
 
 
-def limited_pull(acceleration_W: Vec3, vehicle: Vehicle, allocation: Allocation, limits: FlightLimits) -> Vec3:
+def limit_acceleration(acceleration_W: Vec3, vehicle: Vehicle, allocation: Allocation, limits: FlightLimits) -> Vec3:
     """Limit the vertical part, then the horizontal part to what tilt limit and rotor thrust leave  [m/s²].
 
     The vertical part is at least a fifth of g: the rotors never have to push down.
     """
     z = maximum(acceleration_W.z, _MIN_THRUST_FRACTION * vehicle["gravity"].acceleration)
     if allocation.groups:
-        max_acceleration = allocation.lift.high / vehicle.mass
+        max_acceleration = allocation.thrust_range.high / vehicle.mass
         z = minimum(z, max_acceleration)
         max_horizontal = maximum(safe_sqrt(max_acceleration * max_acceleration - z * z), _MIN_HORIZONTAL_FRACTION * z)
         horizontal = minimum(z * math.tan(limits.tilt), max_horizontal)
@@ -260,7 +269,7 @@ def limited_pull(acceleration_W: Vec3, vehicle: Vehicle, allocation: Allocation,
     return Vec3(acceleration_W.x * fraction, acceleration_W.y * fraction, z)
 
 
-def next_balance(
+def update_integral(
     integral_W: Vec3, e_p: Vec3, e_v: Vec3, saturation: Scalar, vehicle: Vehicle, gains: Gains, period: float
 ) -> Vec3:
     """b ← b − (4/27) ω³ e_p dt, each component within ±g  [m/s²]
@@ -271,7 +280,7 @@ def next_balance(
     """
     g, w = vehicle["gravity"].acceleration, gains.position
     step = e_p * (4.0 / 27.0 * w * w * w * period)
-    hold = logical_or(saturation > STRAIN * g, norm(e_v) > _INTEGRAL_RATE_FRACTION * w * norm(e_p))
+    hold = logical_or(saturation > MAX_UNSATURATED_CUT * g, norm(e_v) > _INTEGRAL_RATE_FRACTION * w * norm(e_p))
     return Vec3(*(where(hold, b, clamp(b - d, -g, g)) for b, d in zip(integral_W, step, strict=True)))
 
 
@@ -285,32 +294,32 @@ def geometric_wrench(
     vehicle: Vehicle,
     gains: Gains,
     controls_yaw: bool = True,
-    observer: Turned | None = None,
+    observer: DisturbanceObserver | None = None,
 ) -> tuple[Scalar, Vec3]:
-    """T = f·b₃,  τ = J (−k_R e_R − k_Ω e_Ω − ω × RᵀR_d ω_d + RᵀR_d ω̇_d) + ω × Jω,  f = m `pull_W`  [N, N·m]
+    """T = f·b₃,  τ = J (−k_R e_R − k_Ω e_Ω − ω × RᵀR_d ω_d + RᵀR_d ω̇_d) + ω × Jω,  f = m `acceleration_W`  [N, N·m]
 
-    With a lead time, the errors are extrapolated by `led_error`.
+    With a lead time, the errors are extrapolated by `extrapolate_error`.
     """
-    error = deviation(acceleration_W, state, reference, controls_yaw)
-    if leads(gains):
-        error = led_error(error, modelled_acceleration(state, vehicle, observer), gains)
-    tau_B = required_torque(state.omega_B, wanted_turn(error, gains), inertia_B=vehicle.inertia_B)
-    return lift_along(acceleration_W, state, vehicle), tau_B
+    error = attitude_tracking_error(acceleration_W, state, reference, controls_yaw)
+    if has_lead(gains):
+        error = extrapolate_error(error, modelled_acceleration(state, vehicle, observer), gains)
+    tau_B = required_torque(state.omega_B, desired_angular_acceleration(error, gains), inertia_B=vehicle.inertia_B)
+    return project_on_thrust_axis(acceleration_W, state, vehicle), tau_B
 
 
-class Leading(Protocol):
+class LeadGains(Protocol):
     """Gains with a lead time by which errors are extrapolated  [s]."""
 
     @property
     def lead(self) -> Scalar: ...
 
 
-def leads(gains: Leading) -> bool:
+def has_lead(gains: LeadGains) -> bool:
     """Whether errors are extrapolated; true for any lead that is an input of the compiled program."""
     return not (isinstance(gains.lead, (int, float)) and gains.lead == 0.0)
 
 
-def led_error(error: "Deviation", alpha_B: Vec3, gains: Leading) -> "Deviation":
+def extrapolate_error(error: "AttitudeTrackingError", alpha_B: Vec3, gains: LeadGains) -> "AttitudeTrackingError":
     """e_R + T e_Ω and e_Ω + T (ω̇ − ω̇_d) about x and y, with the angular acceleration ω̇ of the body
 
     A loop closed on e + T ė behind motors of lag T equals the loop closed on e with motors that have no lag.
@@ -322,12 +331,12 @@ def led_error(error: "Deviation", alpha_B: Vec3, gains: Leading) -> "Deviation":
     )
 
 
-def lift_along(acceleration_W: Vec3, state: State, vehicle: Vehicle) -> Scalar:
-    """T = f·b₃, f = m `pull_W`; never below 0  [N]"""
+def project_on_thrust_axis(acceleration_W: Vec3, state: State, vehicle: Vehicle) -> Scalar:
+    """T = f·b₃, f = m `acceleration_W`; never below 0  [N]"""
     return maximum(vehicle.mass * dot(acceleration_W, matrix_from_quat(state.q_WB).columns[2]), 0.0)
 
 
-class Deviation(NamedTuple):
+class AttitudeTrackingError(NamedTuple):
     """Attitude error [1], angular velocity error [rad/s], and desired angular velocity and acceleration [rad/s, rad/s²].
 
     All vectors are in body axes.
@@ -339,16 +348,18 @@ class Deviation(NamedTuple):
     alpha_B: Vec3
 
 
-def deviation(acceleration_W: Vec3, state: State, reference: Reference, controls_yaw: bool = True) -> Deviation:
+def attitude_tracking_error(
+    acceleration_W: Vec3, state: State, reference: Reference, controls_yaw: bool = True
+) -> AttitudeTrackingError:
     """R_d points b₃ along f and b₁ as close to the yaw as possible; e_Ω = ω − RᵀR_d ω_d, and RᵀR_d ω̇_d − ω × RᵀR_d ω_d
 
     Without yaw control, the rotation about b₃ is only damped.
     """
-    R_WD = attitude_along(acceleration_W, reference.yaw)
+    R_WD = attitude_from_thrust_direction(acceleration_W, reference.yaw)
     R_DB: Mat3 = R_WD.transpose @ matrix_from_quat(state.q_WB)
-    desired = turning_along(acceleration_W, reference, R_WD, controls_yaw)
+    desired = desired_angular_motion(acceleration_W, reference, R_WD, controls_yaw)
     omega_B = R_DB.transpose @ desired.omega
-    return Deviation(
+    return AttitudeTrackingError(
         attitude_error(R_DB, controls_yaw),
         state.omega_B - omega_B,
         omega_B,
@@ -357,27 +368,30 @@ def deviation(acceleration_W: Vec3, state: State, reference: Reference, controls
 
 
 def attitude_error(R_DB: Mat3, controls_yaw: bool = True) -> Vec3:
-    """e_R of R_dᵀR: the z component of Lee's ½ (R_dᵀR − RᵀR_d)^∨; across it sin θ of the tilt error θ, or 1 beyond 90°"""
+    """e_R of R_dᵀR: about z, Lee's ½ (R_dᵀR − RᵀR_d)^∨; about x and y, a vector of length sin θ for the tilt error θ,
+    or 1 beyond 90°"""
     normalisation = where(R_DB.zz < 0.0, safe_divide(1.0, safe_norm(R_DB.zx, R_DB.zy)), 1.0)
     e_yaw = 0.5 * (R_DB.yx - R_DB.xy) if controls_yaw else 0.0
     return Vec3(R_DB.zy * normalisation, -R_DB.zx * normalisation, e_yaw)
 
 
-def wanted_turn(error: Deviation, gains: Gains) -> Vec3:
+def desired_angular_acceleration(error: AttitudeTrackingError, gains: Gains) -> Vec3:
     """ω̇ = ω̇_d − ω_n² e_R − 2 ω_n e_Ω  [rad/s²]"""
     spring = scale(scale(gains.attitude, gains.attitude), error.e_R)
     return error.alpha_B - spring - scale(gains.attitude, error.e_omega) * 2.0
 
 
-class Turning(NamedTuple):
+class AngularMotion(NamedTuple):
     """Angular velocity and acceleration [rad/s, rad/s²], in the axes of the rotating body."""
 
     omega: Vec3
     alpha: Vec3
 
 
-def turning_along(acceleration_W: Vec3, reference: Reference, R_WD: Mat3, controls_yaw: bool = True) -> Turning:
-    """ω_d = (−b₂·ḃ₃, b₁·ḃ₃, −b₁·ḃ₂) of `attitude_along`, and ω̇_d, from jerk and snap
+def desired_angular_motion(
+    acceleration_W: Vec3, reference: Reference, R_WD: Mat3, controls_yaw: bool = True
+) -> AngularMotion:
+    """ω_d = (−b₂·ḃ₃, b₁·ḃ₃, −b₁·ḃ₂) of `attitude_from_thrust_direction`, and ω̇_d, from jerk and snap
 
     f b₃ = a_d + g e₃ and D b₂ = b₃ × c, c = (cos ψ, sin ψ, 0), differentiated twice. The rate of the feedback terms is
     neglected.
@@ -390,7 +404,7 @@ def turning_along(acceleration_W: Vec3, reference: Reference, R_WD: Mat3, contro
     b3_dot = b1 * y - b2 * x
     b3_ddot = b1 * (dot(b1, snap) - thrust_rate * y) + b2 * (dot(b2, snap) + thrust_rate * x)
     if not controls_yaw:
-        return Turning(Vec3(x, y, 0.0), Vec3(-dot(b2, b3_ddot), dot(b1, b3_ddot), 0.0))
+        return AngularMotion(Vec3(x, y, 0.0), Vec3(-dot(b2, b3_ddot), dot(b1, b3_ddot), 0.0))
     c, c_normal = Vec3(cos(reference.yaw), sin(reference.yaw), 0.0), Vec3(-sin(reference.yaw), cos(reference.yaw), 0.0)
     c_dot = c_normal * reference.yaw_rate
     c_ddot = c_normal * reference.yaw_acceleration - c * (reference.yaw_rate * reference.yaw_rate)
@@ -399,25 +413,25 @@ def turning_along(acceleration_W: Vec3, reference: Reference, R_WD: Mat3, contro
     inverse_norm = safe_divide(1.0, norm(n))
     z = -dot(b1, n_dot) * inverse_norm
     z_dot = x * y - (dot(b1, n_ddot) + 2.0 * dot(b2, n_dot) * z) * inverse_norm
-    return Turning(Vec3(x, y, z), Vec3(y * z - dot(b2, b3_ddot), dot(b1, b3_ddot) - x * z, z_dot))
+    return AngularMotion(Vec3(x, y, z), Vec3(y * z - dot(b2, b3_ddot), dot(b1, b3_ddot) - x * z, z_dot))
 
 
 # Factory by name ---------------------------------------------------------------------------------------------------------
 
 
-def chosen_limits(options: dict[str, Any]) -> FlightLimits:
-    """Remove the limits from `chosen` and return the default limits with these values."""
-    return DEFAULT_LIMITS._replace(**{key: options.pop(key) for key in LIMITS if key in options})
+def pop_limits(options: dict[str, Any]) -> FlightLimits:
+    """Remove the limits from `options` and return the default limits with these values."""
+    return DEFAULT_LIMITS._replace(**{key: options.pop(key) for key in LIMIT_OPTIONS if key in options})
 
 
-def chosen_loops(vehicle: Vehicle, options: dict[str, Any]) -> Gains:
-    """Remove the gains from `chosen` and return the vehicle's default gains with these values."""
-    return gains_for(vehicle)._replace(**{key: options.pop(key) for key in LOOPS if key in options})
+def pop_gains(vehicle: Vehicle, options: dict[str, Any]) -> Gains:
+    """Remove the gains from `options` and return the vehicle's default gains with these values."""
+    return default_gains(vehicle)._replace(**{key: options.pop(key) for key in GAIN_OPTIONS if key in options})
 
 
 def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Any) -> Geometric:
-    gains, limits = chosen_loops(vehicle, options), chosen_limits(options)
+    gains, limits = pop_gains(vehicle, options), pop_limits(options)
     return geometric(vehicle, gains, healthy, limits, period=period, **options)
 
 
-TYPES = (ControllerType("geometric", _build, {**LOOPS, **LIMITS, "integral": FLAG}),)
+TYPES = (ControllerType("geometric", _build, {**GAIN_OPTIONS, **LIMIT_OPTIONS, "integral": FLAG}),)

@@ -3,7 +3,8 @@
 In the axes of a body that flies a flat reference exactly, the error obeys the same equations as in hover, as long as that
 body rotates slowly relative to the loop. One gain, designed for hover, therefore serves along a trajectory: position and
 velocity errors are expressed in the axes of the attitude that the reference acceleration requires, and the thrust and torque
-of the reference are fed forward. With `along=False` the frame is level and nothing is fed forward: the textbook's hover LQR.
+of the reference are fed forward. With `along=False` the frame is level and nothing is fed forward: the textbook hover
+LQR.
 """
 
 import math
@@ -14,50 +15,50 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
-from samara.control.controller_type import FLAG, FREQUENCIES, LIMITS, ControllerType
-from samara.control.default_gains import Gains, gains_for
+from samara.control.allocation import Allocation, build_allocation, command_for_wrench, hover_side_acceleration
+from samara.control.controller_type import FLAG, FREQUENCY_OPTIONS, LIMIT_OPTIONS, ControllerType
+from samara.control.default_gains import Gains, default_gains
 from samara.control.disturbance_torque import (
-    Turned,
+    DisturbanceObserver,
     air_torque,
-    damping,
-    is_turned,
-    joined,
-    nothing_seen,
-    opposed,
-    parted,
-    seen,
+    compensate,
+    damping_torque,
+    has_airspeed_moment,
+    initial_observer_state,
+    merge_state,
+    observe,
+    split_state,
 )
 from samara.control.geometric import (
     DEFAULT_LIMITS,
     FlightLimits,
-    chosen_limits,
-    chosen_loops,
-    drag_ahead,
-    limited_error,
+    add_drag_derivatives,
+    desired_angular_motion,
+    limit_position_error,
+    pop_gains,
+    pop_limits,
+    reference_drag,
     require_plausible,
-    turning_along,
-    with_drag,
 )
 from samara.core.algebra import ZERO, Mat3, Vec3, conjugate, norm, quat_from_matrix, quat_log, rotate_inverse
 from samara.core.ops import maximum
-from samara.core.portable_linalg import product, pseudoinverse, riccati, solve
+from samara.core.portable_linalg import product, pseudoinverse, solve, solve_riccati
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.effect import Role, Wrench
 from samara.physics.motion.body import required_torque
-from samara.physics.multirotor import tilt_angles, with_angles, wrench_of_rotors
+from samara.physics.multirotor import replace_tilt_angles, tilt_angles, total_rotor_wrench
 from samara.physics.types import Command, Reference, State, Vehicle, initial_effects
-from samara.plan.flatness import attitude_along
-from samara.vehicles.trim import effective, effectiveness, hover
+from samara.plan.flatness import attitude_from_thrust_direction
+from samara.vehicles.trim import effectiveness, hover, select_effective_rotors
 
 Rows = tuple[tuple[float, ...], ...]
 
 _RIGID_BODY_SIZE = 12  # δp, δv, δθ, δω
 
 
-class Design(NamedTuple):
+class LqrDesign(NamedTuple):
     """w = −K x that minimises Σ xᵀQx + wᵀRw = x₀ᵀPx₀; x = (δp, δv, δθ, δω, δf, δτ), w = (δf, δτ) commanded
 
     δp, δv, δθ and δω are in the axes of the desired attitude; δf and δτ are the rotors' wrench relative to hover, absent
@@ -77,16 +78,16 @@ class Lqr:
     """Linear-quadratic regulator; its only controller state is the disturbance observer, if the vehicle needs one."""
 
     gain: Rows
-    pace: Gains
+    position_gains: Gains
     limits: FlightLimits
     allocation: Allocation
     along: bool
     period: float
-    unseen: Turned | None
+    initial_observer: DisturbanceObserver | None
 
     @property
-    def initial_memory(self) -> Any:
-        return joined((), self.unseen)
+    def initial_state(self) -> Any:
+        return merge_state((), self.initial_observer)
 
     def __call__(
         self, state: State, reference: Reference, vehicle: Vehicle, controller_state: Any
@@ -97,7 +98,7 @@ class Lqr:
             state: estimated state of the vehicle.
             reference: desired position, velocity, acceleration, jerk, snap and yaw.
             vehicle: model of the vehicle.
-            controller_state: the state that the previous call returned; `initial_memory` at the first call.
+            controller_state: the state that the previous call returned; `initial_state` at the first call.
 
         Returns:
             The command and the controller state for the next call.
@@ -105,28 +106,32 @@ class Lqr:
         weight = vehicle["gravity"].acceleration
         acceleration_W = Vec3(0.0, 0.0, weight)
         if self.along:
-            acceleration_W = acceleration_W + reference.a_W - drag_ahead(state, reference, vehicle) / vehicle.mass
-        if self.allocation.side_B is not None:
-            acceleration_W = acceleration_W - side_pull(state, vehicle, self.allocation)
-        tracked = with_drag(reference, state, vehicle) if self.along else reference._replace(j_W=ZERO, s_W=ZERO)
-        R_WD = attitude_along(acceleration_W, reference.yaw)
-        limited_e_p = limited_error(state.p_W - reference.p_W, vehicle, self.allocation, self.pace, self.limits)
-        controller_part, previous_observer = parted(controller_state)
-        observer = seen(state, vehicle, previous_observer, self.period)
+            acceleration_W = acceleration_W + reference.a_W - reference_drag(state, reference, vehicle) / vehicle.mass
+        if self.allocation.hover_side_force_B is not None:
+            acceleration_W = acceleration_W - hover_side_acceleration(state, vehicle, self.allocation)
+        tracked = (
+            add_drag_derivatives(reference, state, vehicle) if self.along else reference._replace(j_W=ZERO, s_W=ZERO)
+        )
+        R_WD = attitude_from_thrust_direction(acceleration_W, reference.yaw)
+        limited_e_p = limit_position_error(
+            state.p_W - reference.p_W, vehicle, self.allocation, self.position_gains, self.limits
+        )
+        controller_part, previous_observer = split_state(controller_state)
+        observer = observe(state, vehicle, previous_observer, self.period)
         feedforward, x = flat_error(
-            limited_e_p, state, tracked, vehicle, acceleration_W, R_WD, self.allocation.keeps_yaw, observer
+            limited_e_p, state, tracked, vehicle, acceleration_W, R_WD, self.allocation.controls_yaw, observer
         )
         f, *tau = (-sum(k * component for k, component in zip(row, x, strict=True)) for row in self.gain)
         collective_thrust, tau_B = maximum(feedforward.f_B.z + f, 0.0), feedforward.tau_B + Vec3(*tau)
-        total_tau_B = opposed(collective_thrust, tau_B, state, vehicle, observer)
-        return command_for_wrench(collective_thrust, total_tau_B, state, vehicle, self.allocation), joined(
+        total_tau_B = compensate(collective_thrust, tau_B, state, vehicle, observer)
+        return command_for_wrench(collective_thrust, total_tau_B, state, vehicle, self.allocation), merge_state(
             controller_part, observer
         )
 
 
 def lqr(
     vehicle: Vehicle,
-    design: Design | None = None,
+    design: LqrDesign | None = None,
     healthy: Sequence[bool] | None = None,
     limits: FlightLimits = DEFAULT_LIMITS,
     period: float = 4e-3,
@@ -149,10 +154,16 @@ def lqr(
     require_plausible(period, limits)
     chosen_design = design or hover_design(vehicle, period)
     rows: Rows = tuple(tuple(float(k) for k in row) for row in chosen_design.gain)
-    position_gains = _pace(chosen_design, vehicle)
+    position_gains = _position_gains(chosen_design, vehicle)
     linear_limits = _linear_limits(limits, position_gains, vehicle)
     return Lqr(
-        rows, position_gains, linear_limits, allocation_for(vehicle, healthy), along, period, nothing_seen(vehicle)
+        rows,
+        position_gains,
+        linear_limits,
+        build_allocation(vehicle, healthy),
+        along,
+        period,
+        initial_observer_state(vehicle),
     )
 
 
@@ -167,13 +178,13 @@ def flat_error(
     acceleration_W: Vec3,
     R_WD: Mat3,
     controls_yaw: bool = True,
-    observer: Turned | None = None,
+    observer: DisturbanceObserver | None = None,
 ) -> tuple[Wrench, tuple[Scalar, ...]]:
     """Thrust m|f| and torque J ω̇_d + ω_d × Jω_d of the reference, and x = (R_dᵀe_p, R_dᵀe_v, log R_dᵀR, e_Ω, δf, δτ)
 
     The torque of the air is part of δτ, since the rotors compensate it.
     """
-    desired_motion = turning_along(acceleration_W, reference, R_WD, controls_yaw)
+    desired_motion = desired_angular_motion(acceleration_W, reference, R_WD, controls_yaw)
     tau_B = required_torque(desired_motion.omega, desired_motion.alpha, inertia_B=vehicle.inertia_B)
     feedforward = Wrench(f_B=Vec3(0.0, 0.0, vehicle.mass * norm(acceleration_W)), tau_B=tau_B)
     q_DB = conjugate(quat_from_matrix(R_WD)) * state.q_WB
@@ -186,12 +197,12 @@ def flat_error(
     ]
     x = [component for error in errors for component in error]
     if vehicle.rotors:
-        rotor_wrench = wrench_of_rotors(state, vehicle)
+        rotor_wrench = total_rotor_wrench(state, vehicle)
         applied_tau_B = rotor_wrench.tau_B
-        if is_turned(vehicle):
-            applied_tau_B = applied_tau_B + air_torque(state, vehicle) + damping(state, vehicle)
+        if has_airspeed_moment(vehicle):
+            applied_tau_B = applied_tau_B + air_torque(state, vehicle) + damping_torque(state, vehicle)
         if observer is not None:
-            applied_tau_B = applied_tau_B + observer.rest_B
+            applied_tau_B = applied_tau_B + observer.disturbance_B
         x += [rotor_wrench.f_B.z - feedforward.f_B.z, *(applied_tau_B - feedforward.tau_B)]
     return feedforward, tuple(x)
 
@@ -199,19 +210,19 @@ def flat_error(
 # The gain ----------------------------------------------------------------------------------------------------------
 
 
-def hover_design(vehicle: Vehicle, period: float = 4e-3, loops: Gains | None = None) -> Design:
+def hover_design(vehicle: Vehicle, period: float = 4e-3, loops: Gains | None = None) -> LqrDesign:
     """P = Q + AᵀPA − AᵀPB (R + BᵀPB)⁻¹ BᵀPA,  K = (R + BᵀPB)⁻¹ BᵀPA of one period about hover
 
-    The weights normalise errors to one metre at the bandwidth of `loops` (default: `gains_for`): the velocity ω m/s, the tilt
-    ω²/g and its rate that correct one metre of error, and the inputs that cause them.
+    The weights scale every error to its equivalent of one metre at the bandwidth of `loops` (default: `default_gains`):
+    a velocity of ω m/s, the tilt ω²/g that corrects one metre of error, its rate, and the inputs that cause them.
     """
     a, b = hover_jacobian(vehicle, period)
-    x_scale, w_scale = scales(vehicle, len(a), loops)
+    x_scale, w_scale = error_scales(vehicle, len(a), loops)
     a_unit, b_unit = a * x_scale[None] / x_scale[:, None], b * w_scale[None] / x_scale[:, None]
     q_unit = np.diag(np.repeat([1.0, 0.0], [_RIGID_BODY_SIZE, len(a) - _RIGID_BODY_SIZE]))
-    p_unit = riccati(a_unit, b_unit, q_unit, np.eye(4))
+    p_unit = solve_riccati(a_unit, b_unit, q_unit, np.eye(4))
     k_unit = solve(np.eye(4) + product(b_unit.T, p_unit, b_unit), product(b_unit.T, p_unit, a_unit))
-    return Design(
+    return LqrDesign(
         gain=k_unit * w_scale[:, None] / x_scale[None],
         cost=p_unit / np.outer(x_scale, x_scale),
         state_weight=q_unit / np.outer(x_scale, x_scale),
@@ -221,9 +232,9 @@ def hover_design(vehicle: Vehicle, period: float = 4e-3, loops: Gains | None = N
     )
 
 
-def scales(vehicle: Vehicle, state_count: int, loops: Gains | None = None) -> tuple[Array, Array]:
+def error_scales(vehicle: Vehicle, state_count: int, loops: Gains | None = None) -> tuple[Array, Array]:
     """Scales of one metre of error: (1, ω, ω²/g, W ω²/g) of the state, m ω² and J W² ω²/g of the input"""
-    w, attitude, _ = loops or gains_for(vehicle)
+    w, attitude, _ = loops or default_gains(vehicle)
     attitude_bandwidth = np.array(attitude, dtype=float)
     tilt = w * w / vehicle["gravity"].acceleration
     inertia = np.array([vehicle.inertia_B.xx, vehicle.inertia_B.yy, vehicle.inertia_B.zz], dtype=float)
@@ -239,14 +250,14 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
     The speeds of n rotors act on the body through f and τ alone: x has those four in place of n. The discharge of the battery
     is left out, and so is the damping of a vehicle with a moment of airspeed, which is compensated and not part of the error.
     """
-    from samara.compiler.derivatives.forward import jacobian_at
+    from samara.compiler.derivatives.forward import evaluate_jacobian
     from samara.compiler.simulator import compile
 
-    vehicle = effective(vehicle)
+    vehicle = select_effective_rotors(vehicle)
     left_out = [
         effect.name for effect in vehicle.structure.effects if not effect.planned or effect.role is Role.ACTUATOR
     ]
-    if is_turned(vehicle) and vehicle.has("damping"):
+    if has_airspeed_moment(vehicle) and vehicle.has("damping"):
         left_out.append("damping")
     free = vehicle.without_effect(*left_out)
     trim, command = hover(free)
@@ -256,9 +267,11 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
     a, b = a[np.ix_(retained, retained)], b[retained]
     if not free.rotors:
         return a, b
-    allocation = allocation_for(free)
+    allocation = build_allocation(free)
     weight = float(free.mass * free["gravity"].acceleration)
-    b = product(b, jacobian_at(lambda f, tau_B: command_for_wrench(f, tau_B, trim, free, allocation), weight, ZERO))
+    b = product(
+        b, evaluate_jacobian(lambda f, tau_B: command_for_wrench(f, tau_B, trim, free, allocation), weight, ZERO)
+    )
     rotor_jacobian = _rotor_jacobian(free, trim)
     reduce = np.eye(_RIGID_BODY_SIZE + 4, size)
     reduce[_RIGID_BODY_SIZE:, _RIGID_BODY_SIZE:] = rotor_jacobian
@@ -281,20 +294,22 @@ def _rotor_jacobian(vehicle: Vehicle, trim: State) -> Array:
     speeds = np.array(trim.rotor_speed)
     if not vehicle.servos:
         return effectiveness(vehicle)[2:] * (2.0 * np.array([rotor.k_thrust for rotor in vehicle.rotors]) * speeds)
-    from samara.compiler.derivatives.forward import jacobian_at
+    from samara.compiler.derivatives.forward import evaluate_jacobian
 
     def thrust_and_torque(speeds: tuple[Scalar, ...], angles: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-        rotor_wrench = wrench_of_rotors(with_angles(trim._replace(rotor_speed=speeds), angles, vehicle), vehicle)
+        rotor_wrench = total_rotor_wrench(
+            replace_tilt_angles(trim._replace(rotor_speed=speeds), angles, vehicle), vehicle
+        )
         return (rotor_wrench.f_B.z, *rotor_wrench.tau_B)
 
-    return jacobian_at(thrust_and_torque, tuple(speeds), tuple(tilt_angles(trim, vehicle)))
+    return evaluate_jacobian(thrust_and_torque, tuple(speeds), tuple(tilt_angles(trim, vehicle)))
 
 
-def _pace(design: Design, vehicle: Vehicle) -> Gains:
+def _position_gains(design: LqrDesign, vehicle: Vehicle) -> Gains:
     """ω² = g k_p/k_θ, the acceleration per metre of error: horizontal through the tilt, or vertical, whichever is larger"""
     k, g = design.gain, float(vehicle["gravity"].acceleration)
     horizontal = g * max(k[2, 0] / k[2, 7], -k[1, 1] / k[1, 6])
-    return gains_for(vehicle)._replace(position=float(np.sqrt(max(horizontal, k[0, 2] / float(vehicle.mass)))))
+    return default_gains(vehicle)._replace(position=float(np.sqrt(max(horizontal, k[0, 2] / float(vehicle.mass)))))
 
 
 def _linear_limits(limits: FlightLimits, position_gains: Gains, vehicle: Vehicle) -> FlightLimits:
@@ -304,8 +319,8 @@ def _linear_limits(limits: FlightLimits, position_gains: Gains, vehicle: Vehicle
 
 
 def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Any) -> Lqr:
-    design, limits = hover_design(vehicle, period, chosen_loops(vehicle, options)), chosen_limits(options)
+    design, limits = hover_design(vehicle, period, pop_gains(vehicle, options)), pop_limits(options)
     return lqr(vehicle, design, healthy, limits, period, **options)
 
 
-TYPES = (ControllerType("lqr", _build, {**FREQUENCIES, **LIMITS, "along": FLAG}),)
+TYPES = (ControllerType("lqr", _build, {**FREQUENCY_OPTIONS, **LIMIT_OPTIONS, "along": FLAG}),)

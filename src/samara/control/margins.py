@@ -3,7 +3,8 @@
     c → motors, body → x → controller → c'        L(z) = −c'(z) / c(z)
 
 The plant is the exact Jacobian of the vehicle's step over a control period, motors included, its input held in between. The
-controller is the Jacobian of its code, controller state included. The computation may take whole periods on top.
+controller is the Jacobian of its code, controller state included. A computing time of whole periods may be added as a
+delay.
 """
 
 import math
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.allocation import allocation_for, command_for_wrench
+from samara.control.allocation import build_allocation, command_for_wrench
 from samara.core.algebra import ZERO, Quat, Vec3
 from samara.core.portable_linalg import pseudoinverse
 from samara.core.quantity import Scalar
@@ -23,11 +24,11 @@ from samara.physics.types import Command, Reference, State, Vehicle
 from samara.vehicles.trim import hover
 
 AXES = ("thrust", "roll", "pitch", "yaw")
-LOWEST_FREQUENCY = 0.02  # [rad/s]
-FREQUENCIES = 800
-SETTLING_CALLS = 4000  # until observers and filters of a controller in hover have settled
-_TURNS = slice(6, 9)  # in the tangent space: a rotation vector in body axes
-_MAX_GROWTH_RATE = 1e-2  # [1/s]: a discharging battery alone grows with 1e-3
+MIN_FREQUENCY = 0.02  # [rad/s]
+FREQUENCY_COUNT = 800
+SETTLING_CALLS = 4000  # calls after which observers and filters of a controller in hover have settled
+_ROTATION = slice(6, 9)  # in the tangent space: a rotation vector in body axes
+_MAX_GROWTH_RATE = 1e-2  # [1/s]: a discharging battery alone causes a growth rate of 1e-3
 
 
 class Margin(NamedTuple):
@@ -38,7 +39,7 @@ class Margin(NamedTuple):
     delay: float
 
 
-class Loop(NamedTuple):
+class ClosedLoop(NamedTuple):
     """x⁺ = A x + B c,  m⁺ = E x + F m,  c = C x + D m: a vehicle about hover, and its controller, every `period` [s]
 
     x is the state in the tangent space, m the controller's, c = (f, τx, τy, τz) the wrench commanded.
@@ -77,13 +78,13 @@ class Loop(NamedTuple):
         """Compute the margins of each axis with the other three closed; raise ValueError if the closed loop is unstable."""
         growth = math.log(float(np.abs(self.poles(delay_periods)).max())) / self.period
         if growth > _MAX_GROWTH_RATE:
-            raise ValueError(f"the closed loop is unstable: it grows with {growth:.3g} /s")
-        frequency = np.geomspace(LOWEST_FREQUENCY, math.pi / self.period, FREQUENCIES)
+            raise ValueError(f"the closed loop is unstable: its fastest mode grows at {growth:.3g} /s")
+        frequency = np.geomspace(MIN_FREQUENCY, math.pi / self.period, FREQUENCY_COUNT)
         loops = self.open_loop(frequency, delay_periods)
         return {axis: _margin(frequency, _one_loop(loops, i)) for i, axis in enumerate(AXES)}
 
 
-def hover_loop(vehicle: Vehicle, controller: Any, period: float) -> Loop:
+def hover_loop(vehicle: Vehicle, controller: Any, period: float) -> ClosedLoop:
     """Linearise a vehicle and its controller about hover at the reference.
 
     Args:
@@ -94,46 +95,46 @@ def hover_loop(vehicle: Vehicle, controller: Any, period: float) -> Loop:
     airborne = vehicle.without_effect("contact") if vehicle.has("contact") else vehicle
     state, A, B, wrench = _plant(airborne, period)
     c, d, e, f = _controller_jacobians(airborne, controller, state)
-    return Loop(A, B, wrench @ c, wrench @ d, e, f, period)
+    return ClosedLoop(A, B, wrench @ c, wrench @ d, e, f, period)
 
 
 @lru_cache(maxsize=16)
 def _plant(vehicle: Vehicle, period: float) -> tuple[State, Array, Array, Array]:
     """Hover state, A and B of one period with the commanded wrench as the input, and ∂(wrench)/∂(command)"""
-    from samara.compiler.derivatives.forward import jacobian_at
+    from samara.compiler.derivatives.forward import evaluate_jacobian
     from samara.compiler.simulator import compile
 
     state, command = hover(vehicle, p_W=(0.0, 0.0, 0.0))
     A, b = compile(vehicle, backend="llvm").linearize(state, command, period, tangent=True)
-    allocation, weight = allocation_for(vehicle), float(vehicle.mass * vehicle["gravity"].acceleration)
+    allocation, weight = build_allocation(vehicle), float(vehicle.mass * vehicle["gravity"].acceleration)
 
     def commands(collective_thrust: Scalar, torque: Vec3) -> Command:
         return command_for_wrench(collective_thrust, torque, state, vehicle, allocation)
 
-    command_jacobian = jacobian_at(commands, weight, ZERO)
+    command_jacobian = evaluate_jacobian(commands, weight, ZERO)
     return state, A, b @ command_jacobian, pseudoinverse(command_jacobian)
 
 
 def _controller_jacobians(vehicle: Vehicle, controller: Any, state: State) -> tuple[Array, Array, Array, Array]:
     """∂u/∂x, ∂u/∂m, ∂m'/∂x, ∂m'/∂m of a controller whose observers have settled in hover"""
-    from samara.compiler.derivatives.forward import jacobian_at
+    from samara.compiler.derivatives.forward import evaluate_jacobian
 
     trim, size = flatten(state), len(flatten(state)) - 1
 
     def call(x: Sequence[Scalar], controller_state: Scalar) -> Scalar:
-        q = state.q_WB * Quat(1.0, *(0.5 * angle for angle in x[_TURNS]))
+        q = state.q_WB * Quat(1.0, *(0.5 * angle for angle in x[_ROTATION]))
         first_part, last_part = zip(trim[:6], x[:6], strict=True), zip(trim[10:], x[9:], strict=True)
         components = [*(a + b for a, b in first_part), *q, *(a + b for a, b in last_part)]
         return controller(unflatten(state, iter(components)), Reference(ZERO), vehicle, controller_state)
 
-    origin, settled = (0.0,) * size, controller.initial_memory
+    origin, settled = (0.0,) * size, controller.initial_state
     for _ in range(SETTLING_CALLS):
         _, next_state = call(origin, settled)
         if flatten(next_state) == flatten(settled):
             break
         settled = next_state
     command, _ = call(origin, settled)
-    jacobian, rows = jacobian_at(call, origin, settled), len(flatten(command))
+    jacobian, rows = evaluate_jacobian(call, origin, settled), len(flatten(command))
     return jacobian[:rows, :size], jacobian[:rows, size:], jacobian[rows:, :size], jacobian[rows:, size:]
 
 

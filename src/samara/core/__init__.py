@@ -1,5 +1,5 @@
 """Scalars, linear algebra, trees, units, random numbers, integrators and file access: the layer below the physics."""
 
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 
 __getattr__, __dir__ = _lazily(__name__, __path__)

@@ -180,7 +180,7 @@ IDENTITY = Quat(1.0, 0.0, 0.0, 0.0)
 
 
 def _is_zero(x: Scalar) -> bool:
-    """The 0 that `sum` starts with."""
+    """Whether x is the integer 0, with which `sum` starts."""
     return isinstance(x, int) and x == 0
 
 

@@ -18,15 +18,15 @@ from samara.core.budget import MAX_DEPTH, Budget
 def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`: renamed to it when the block succeeds, removed when it raises.
 
-    A device or a pipe, such as /dev/null, is written to directly. A refusal by the system (no space, no permission) is an
-    OSError that names `path`.
+    A device or a pipe, such as /dev/null, is written to directly. If the system refuses to
+    write (no space, no permission), the OSError names `path`.
     """
     target = Path(path)
     temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         is_special = target.exists() and not target.is_file() and not target.is_dir()
-        temporary = _fresh(Path(tempfile.gettempdir()) if is_special else target.parent, target)
+        temporary = _create_temporary(Path(tempfile.gettempdir()) if is_special else target.parent, target)
         yield temporary
         if is_special:
             with temporary.open("rb") as source, target.open("wb") as sink:
@@ -40,10 +40,10 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-TOO_DEEP = "brackets within brackets without end"
+NESTING_ERROR = "brackets are nested too deeply"
 
 
-def _fresh(folder: Path, target: Path) -> Path:
+def _create_temporary(folder: Path, target: Path) -> Path:
     """Create an empty file under an unused name, with the permissions that the umask gives every new file."""
     while True:
         path = folder / f".{target.name}.{secrets.token_hex(4)}{target.suffix}"
@@ -71,7 +71,7 @@ def write_text(path: str | Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def point_to(link: str | Path, target: str | Path) -> None:
+def replace_link(link: str | Path, target: str | Path) -> None:
     """Make `link` a symbolic link to `target`, replacing an existing file; a copy on systems without links."""
     link_path, target_path = Path(link), Path(target)
     with atomic_write(link_path) as temporary:
@@ -82,13 +82,13 @@ def point_to(link: str | Path, target: str | Path) -> None:
             shutil.copyfile(target_path, temporary)
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Parse a JSON text; ValueError if it is not JSON, is nested deeper than `MAX_DEPTH` or has too many values."""
     Budget("the JSON text").spend_nodes(sum(map(text.count, ",[{")))
     try:
         layer = [value := json.loads(text)]
     except RecursionError:
-        raise ValueError(TOO_DEEP) from None
+        raise ValueError(NESTING_ERROR) from None
     for _ in range(MAX_DEPTH):
         layer = [
             child
@@ -97,5 +97,5 @@ def parsed(text: str) -> Any:
             for child in (node.values() if isinstance(node, dict) else node)
         ]
     if layer:
-        raise ValueError(TOO_DEEP)
+        raise ValueError(NESTING_ERROR)
     return value

@@ -19,7 +19,7 @@ import numpy as np
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 
-ROUNDED_DIGITS = 12
+DECIMAL_PLACES = 12
 MAX_CACHED_RESULTS = 1 << 13
 
 
@@ -159,7 +159,7 @@ def _multiply(a: BatchScalar, b: Any) -> Any:
     if isinstance(b, (float, int)) and b == 0.0 and np.isfinite(a.values).all():
         signs = np.signbit(a.values)
         if signs.all() or not signs.any():
-            return b * float(a.values[0])  # ±0 for every value of the parameter
+            return b * float(a.values[0])  # the same zero, +0 or −0, for all flights
     return _arithmetic(operator.mul, a, b)
 
 
@@ -239,7 +239,7 @@ def where(condition: Any, a: Any, b: Any) -> BatchScalar:
 # For code that accepts floats or BatchScalars --------------------------------------------------------------------------------
 
 
-def as_scalar(x: Any) -> Any:
+def float_or_batch_scalar(x: Any) -> Any:
     """Convert a number to a Python float; return a BatchScalar unchanged."""
     return x if type(x) is BatchScalar else float(x)
 
@@ -250,11 +250,11 @@ def scalar_array(rows: Any) -> Array:
     return array if array.dtype == object else array.astype(float)
 
 
-def rounded(x: Any) -> Any:
+def round_scalar(x: Any) -> Any:
     """Round x to 12 decimal places, as NumPy does."""
     if type(x) is BatchScalar:
-        return BatchScalar(np.round(x.values, ROUNDED_DIGITS))
-    return float(np.round(x, ROUNDED_DIGITS))
+        return BatchScalar(np.round(x.values, DECIMAL_PLACES))
+    return float(np.round(x, DECIMAL_PLACES))
 
 
 def batch_size(leaves: Sequence[Any]) -> int:
@@ -270,17 +270,17 @@ def batch_columns(leaves: Sequence[Any], n: int) -> Array:
     return rows
 
 
-def call_for_each(name: Any, function: Callable[[Any], Any], tree: Any, *, of_arrays: bool = False) -> Any:
+def map_batch(name: Any, function: Callable[[Any], Any], tree: Any, *, accepts_arrays: bool = False) -> Any:
     """function(tree); if the tree has BatchScalars among its leaves, call it with the floats of each flight.
 
     For iterations that need floats. The result must be a tree of the same shape for every flight. Results are cached by `name`
-    and leaves. With `of_arrays`, the function accepts arrays instead of floats, with the same bits, and is called once.
+    and leaves. With `accepts_arrays`, the function accepts arrays instead of floats, with the same bits, and is called once.
     """
     leaves = flatten(tree)
     n = batch_size(leaves)
     if not n:
         return function(tree)
-    if of_arrays:
+    if accepts_arrays:
         result = function(unflatten(tree, iter([_values(leaf) for leaf in leaves])))
         columns: Any = [np.broadcast_to(np.asarray(leaf, dtype=float), (n,)) for leaf in flatten(result)]
         return unflatten(result, iter([BatchScalar(column) for column in columns]))

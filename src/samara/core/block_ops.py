@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from samara.core.ops import library_of, maximum, sigmoid, tanh, where
+from samara.core.ops import maximum, scalar_library, sigmoid, tanh, where
 from samara.core.quantity import Scalar
 from samara.core.tree import Tree, flatten, unflatten
 from samara.core.types import Array
@@ -33,14 +33,14 @@ def loop(body: Body, carry: Tree, inputs: Tree = (), *, count: int, active: Cond
 
     A trace simplifies nothing across the border of a loop, not even of a single iteration.
     """
-    library = library_of(*flatten(carry), *flatten(inputs))
+    library = scalar_library(*flatten(carry), *flatten(inputs))
     if count == 1 and active is None and library.__name__ not in _TRACES:
         return body(0.0, carry, inputs)
-    run: Callable[..., Tree] = getattr(library, "loop", unrolled)
+    run: Callable[..., Tree] = getattr(library, "loop", unroll_loop)
     return run(body, carry, inputs, count, active)
 
 
-def unrolled(body: Body, carry: Tree, inputs: Tree, count: int, active: Condition | None) -> Tree:
+def unroll_loop(body: Body, carry: Tree, inputs: Tree, count: int, active: Condition | None) -> Tree:
     """Run the loop iteration by iteration; floats and arrays leave the loop as soon as no element is active."""
     for k in range(count):
         is_active = True if active is None else active(carry, inputs)
@@ -56,34 +56,34 @@ def select(condition: Scalar, a: Tree, b: Tree) -> Tree:
     return unflatten(a, iter([where(condition, x, y) for x, y in zip(flatten(a), flatten(b), strict=True)]))
 
 
-class Grid:
-    """An immutable table of shape (rows, columns); hashable, and equal to a grid with the same values."""
+class ConstantTable:
+    """An immutable table of shape (rows, columns); hashable, and equal to a table with the same values."""
 
     __slots__ = ("_hash", "values")
 
     def __init__(self, values: object) -> None:
         table = np.array(values, dtype=float)
         if table.ndim != 2 or not table.size:
-            raise ValueError(f"Grid has the shape {table.shape}; expected (rows, columns), neither of them 0")
+            raise ValueError(f"ConstantTable has the shape {table.shape}; expected (rows, columns), neither of them 0")
         table.setflags(write=False)
         self.values = table
         self._hash = hash((table.shape, table.tobytes()))
 
     def __reduce__(self) -> tuple[type, tuple[Array]]:
-        return Grid, (self.values,)
+        return ConstantTable, (self.values,)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, Grid)
+            isinstance(other, ConstantTable)
             and self._hash == other._hash
             and self.values.shape == other.values.shape
             and self.values.tobytes() == other.values.tobytes()
         )
 
-    def at(self, i: Scalar, j: Scalar) -> Scalar:
+    def lookup(self, i: Scalar, j: Scalar) -> Scalar:
         """Return the entry at indices that are floats or NumPy arrays: rounded down and clamped to the borders."""
         rows, columns = self.values.shape
         if isinstance(i, float) and isinstance(j, float):
@@ -145,10 +145,10 @@ class Layer:
 
     def __call__(self, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
         """f(((b + w₀ x₀) + w₁ x₁) + …) of each row."""
-        layer_function: Callable[..., tuple[Scalar, ...]] | None = getattr(library_of(*x), "layer", None)
-        return self.unrolled(x) if layer_function is None else layer_function(self, x)
+        layer_function: Callable[..., tuple[Scalar, ...]] | None = getattr(scalar_library(*x), "layer", None)
+        return self.evaluate_unrolled(x) if layer_function is None else layer_function(self, x)
 
-    def unrolled(self, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
+    def evaluate_unrolled(self, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
         """Evaluate the layer as individual multiplications and additions."""
         return tuple(self._row(w, b, x) for w, b in zip(self.weights, self.bias, strict=True))
 

@@ -1,9 +1,9 @@
 """Resource limits for readers of untrusted files: a small file must not cause unbounded work.
 
 A reader creates one `Budget` per file and spends from it before it allocates, recurses or expands. Every overrun is one
-sentence in the reader's error class, `<file>: has too many <things>; expected at most <limit>`. Limits count bytes, nodes,
-levels and expansions, so that the same file always gives the same result; the limit in seconds is a safety net far above the
-time that the counts allow.
+sentence in the reader's error class, `<file>: has too many <things>; expected at most <limit>`. Limits count
+bytes, nodes, levels and expansions, so that the same file always gives the same result; the limit in seconds is a safety
+net far above the time that the counts allow.
 """
 
 import gzip
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from samara.core.tree import numbers_in
+from samara.core.tree import float_array
 from samara.core.types import Array
 
 MAX_BYTES = 1 << 28  # after decompression
@@ -65,7 +65,7 @@ class Budget:
         """Count bytes of text or data, after decompression and expansion."""
         self.bytes_spent += count
         if self.bytes_spent > self.max_bytes:
-            raise self.overrun(f"has too many {label}", size_text(self.max_bytes))
+            raise self.overrun(f"has too many {label}", format_byte_count(self.max_bytes))
 
     def spend_nodes(self, count: int = 1, label: str = "values") -> None:
         """Count elements, keys, cells or messages."""
@@ -106,7 +106,7 @@ def decompressed_limit(compressed_bytes: int) -> int:
     return max(MAX_BYTES, MAX_RATIO * compressed_bytes)
 
 
-def size_text(count: int) -> str:
+def format_byte_count(count: int) -> str:
     """Format a byte count for a message."""
     for shift, unit in ((30, "GB"), (20, "MB"), (10, "kB")):
         if count >> shift:
@@ -157,15 +157,15 @@ def bounded_lines(stream: BinaryIO, budget: Budget) -> Iterator[bytes]:
     """Yield the lines of a stream, each of bounded length."""
     while line := stream.readline(MAX_LINE_BYTES + 1):
         if len(line) > MAX_LINE_BYTES:
-            raise budget.overrun("has a line that is too long", size_text(MAX_LINE_BYTES))
+            raise budget.overrun("has a line that is too long", format_byte_count(MAX_LINE_BYTES))
         yield line
 
 
-LARGEST = 1 << 28  # tables
-LARGEST_TEXT = 1 << 24  # files written by people
+MAX_TABLE_BYTES = 1 << 28  # tables
+MAX_TEXT_BYTES = 1 << 24  # files written by people
 
 
-def text_inside(path: Path, max_bytes: int = LARGEST_TEXT) -> str:
+def read_text_or_gzip(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
     """Read the text of a file, gzipped or not; ValueError if it cannot be unpacked or has more than `max_bytes`."""
     try:
         return read_bounded(path, Budget(path, max_bytes=max_bytes)).decode("utf-8-sig")
@@ -178,15 +178,15 @@ def require_cells(data: bytes, name: object) -> None:
     Budget(name).spend_nodes(data.count(b",") + data.count(b"\n") + data.count(b"\r"), "cells")
 
 
-def array_inside(data: bytes, name: str) -> Array:
+def load_npy(data: bytes, name: str) -> Array:
     """Load the numeric array of an `.npy` file; ValueError with `name` if it has none."""
     try:
-        return numbers_in(np.load(io.BytesIO(data)), name)
+        return float_array(np.load(io.BytesIO(data)), name)
     except Exception:  # errors of NumPy, and of Python's tokenizer, which reads the header
         raise ValueError(f"{name}: cannot be read; expected a NumPy .npy file of numbers") from None
 
 
-def arrays_inside(data: bytes, name: str, keys: Sequence[str], max_bytes: int = MAX_BYTES) -> list[Array]:
+def load_npz(data: bytes, name: str, keys: Sequence[str], max_bytes: int = MAX_BYTES) -> list[Array]:
     """Load arrays of an `.npz` by name; ValueError if one is missing or not numeric, or it has more than `max_bytes`."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -195,11 +195,11 @@ def arrays_inside(data: bytes, name: str, keys: Sequence[str], max_bytes: int = 
             with np.load(io.BytesIO(data)) as arrays:
                 missing = [key for key in keys if key not in arrays]
                 if not missing:
-                    return [numbers_in(arrays[key], key) for key in keys]
+                    return [float_array(arrays[key], key) for key in keys]
     except Exception:  # NumPy, zipfile and zlib each raise their own errors for a file of another format
         raise ValueError(f"{name}: cannot be read; expected a NumPy .npz file of numbers") from None
     if size > max_bytes:
-        raise ValueError(f"{name}: holds {size_text(size)}; expected at most {size_text(max_bytes)}")
+        raise ValueError(f"{name}: holds {format_byte_count(size)}; expected at most {format_byte_count(max_bytes)}")
     raise ValueError(f"{name}: {missing[0]} is missing; expected arrays {', '.join(keys[:-1])} and {keys[-1]}")
 
 
@@ -217,7 +217,7 @@ def collect_named_files() -> Iterator[list[Path]]:
         _NAMED_PATHS.reset(token)
 
 
-def path_beside(folder: Path, name: str) -> Path:
+def resolve_sibling_path(folder: Path, name: str) -> Path:
     """Return the path of a file that a file in this folder names; ValueError if `..`, a link or a root leads out of it."""
     path = folder / name
     try:
@@ -244,21 +244,21 @@ def open_regular(path: Path) -> BinaryIO:
     return file
 
 
-def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
-    """Read a file; OSError for a device or a pipe, which may be endless, and for a file larger than `largest` bytes."""
+def read_bytes(path: Path, max_bytes: int = MAX_TABLE_BYTES) -> bytes:
+    """Read a file; OSError for a device or a pipe, which may be endless, and for a file larger than `max_bytes` bytes."""
     with open_regular(path) as file:
-        return require_size(file, largest)
+        return read_limited(file, max_bytes)
 
 
-def require_size(file: BinaryIO, largest: int) -> bytes:
-    """Read an open file; OSError if it is larger than `largest` bytes."""
+def read_limited(file: BinaryIO, max_bytes: int) -> bytes:
+    """Read an open file; OSError if it is larger than `max_bytes` bytes."""
     size = os.fstat(file.fileno()).st_size  # a file that is too large is not read
-    data = file.read(largest + 1) if size <= largest else b""
-    if max(size, len(data)) > largest:
-        raise OSError(f"it is larger than {f'{largest >> 20} MB' if largest >> 20 else f'{largest >> 10} kB'}")
+    data = file.read(max_bytes + 1) if size <= max_bytes else b""
+    if max(size, len(data)) > max_bytes:
+        raise OSError(f"it is larger than {f'{max_bytes >> 20} MB' if max_bytes >> 20 else f'{max_bytes >> 10} kB'}")
     return data
 
 
 def read_text(path: Path) -> str:
     """Read a text file written by people, in UTF-8."""
-    return read_bytes(path, LARGEST_TEXT).decode("utf-8")
+    return read_bytes(path, MAX_TEXT_BYTES).decode("utf-8")

@@ -1,7 +1,7 @@
 """Integrators over any nested tuple of scalars: Euler, semi-implicit Euler, midpoint, RK4, Bogacki–Shampine, Dormand–Prince.
 
 `rate(state)` returns the time derivative in the shape of the state; inputs are constant through the stages. Quaternions in the
-state are normalised at the end of a step. `INTEGRATORS` lists all of them by name; `integrator_named` looks one up and checks
+state are normalised at the end of a step. `INTEGRATORS` lists all of them by name; `find_integrator` looks one up and checks
 that the caller supports it.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from samara.core.algebra import Quat, angle_between, normalize
 from samara.core.ops import absolute, maximum, safe_norm
 from samara.core.quantity import Scalar
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 
 S = TypeVar("S")
 Rate = Callable[[S], S]
@@ -52,18 +52,18 @@ DORMAND_PRINCE = Tableau(
 )
 
 
-class Chain(NamedTuple):
+class StageChain(NamedTuple):
     """A tableau in which each stage depends only on the previous one: bᵢ of each stage, and a of the next (0 for the last)."""
 
     weights: tuple[float, ...]
-    ahead: tuple[float, ...]
+    next_coefficients: tuple[float, ...]
 
 
-def chain_of(tableau: Tableau | None) -> Chain:
+def stage_chain(tableau: Tableau | None) -> StageChain:
     """Return the coefficients of an explicit method for a loop; ValueError if a stage depends on more than the previous one."""
     if tableau is None or any(any(row[:-1]) for row in tableau.stages):
         raise ValueError("a stage depends on more than the one before it; expected Euler, the midpoint or RK4")
-    return Chain(tableau.weights, (*(row[-1] for row in tableau.stages[1:]), 0.0))
+    return StageChain(tableau.weights, (*(row[-1] for row in tableau.stages[1:]), 0.0))
 
 
 def _map(function: Callable[..., Scalar], *trees: Scalar) -> Scalar:
@@ -136,7 +136,7 @@ def rk4(rate: Rate[S], state: S, dt: Scalar) -> S:
     return runge_kutta(RK4, rate, state, dt)
 
 
-def semi_implicit(
+def semi_implicit_euler(
     rate: Rate[Scalar], state: Scalar, dt: Scalar, positions: tuple[str, ...] = ("p_W", "q_WB")
 ) -> Scalar:
     """v' = v + dt a(x, v),  x' = x + dt ẋ(x, v'): velocities first, then positions with the new velocities."""
@@ -150,22 +150,22 @@ def semi_implicit(
 
 def rk23(rate: Rate[S], state: S, dt: float, rtol: float = 1e-6, atol: float = 1e-9) -> S:
     """Integrate over dt with adaptive Bogacki–Shampine 3(2) steps."""
-    return adaptive(BOGACKI_SHAMPINE, rate, state, dt, rtol, atol)
+    return integrate_adaptively(BOGACKI_SHAMPINE, rate, state, dt, rtol, atol)
 
 
 def rk45(rate: Rate[S], state: S, dt: float, rtol: float = 1e-9, atol: float = 1e-12) -> S:
     """Integrate over dt with adaptive Dormand–Prince 5(4) steps."""
-    return adaptive(DORMAND_PRINCE, rate, state, dt, rtol, atol)
+    return integrate_adaptively(DORMAND_PRINCE, rate, state, dt, rtol, atol)
 
 
-def adaptive(tableau: Tableau, rate: Rate[S], state: S, dt: float, rtol: float, atol: float) -> S:
+def integrate_adaptively(tableau: Tableau, rate: Rate[S], state: S, dt: float, rtol: float, atol: float) -> S:
     """Take steps h from 0 to dt with ‖x' − x̂'‖ ≤ 1, h ← 0.9 h ‖·‖^(−1/order); attitudes are compared by their angle.
 
     The norm is the largest component error over atol + rtol |x|. All drones of a batch share the smallest step.
     """
     if not 0.0 <= dt < math.inf:
         raise ValueError(f"a step of {dt} s: expected a finite number that is not negative")
-    time, h = 0.0, first_step(rate(state), state, rtol, atol)
+    time, h = 0.0, initial_step(rate(state), state, rtol, atol)
     min_step = 1e-12 * dt
     while time < dt:
         h = min(h, dt - time)
@@ -195,7 +195,7 @@ def step_factor(error: float, order: int) -> float:
     return min(5.0, max(0.2, 0.9 * max(error, 1e-10) ** (-1.0 / order)))
 
 
-def first_step(slope: Scalar, state: Scalar, rtol: float, atol: float) -> float:
+def initial_step(slope: Scalar, state: Scalar, rtol: float, atol: float) -> float:
     """h = 0.01 ‖x‖ / ‖ẋ‖ in that norm (Hairer, Nørsett & Wanner, II.4): a small first step."""
     norms, rate_norms = [1.0], [0.0]
     for x, f in zip(_leaves(state, Quat), _leaves(slope, Quat), strict=True):
@@ -228,7 +228,7 @@ class Integrator(NamedTuple):
     tableau: Tableau | None = None
 
     @property
-    def adaptive(self) -> bool:
+    def is_adaptive(self) -> bool:
         """Whether it chooses its steps within dt by the error of an embedded method."""
         return self.tableau is not None and bool(self.tableau.embedded)
 
@@ -237,24 +237,24 @@ INTEGRATORS = {
     integrator.name: integrator
     for integrator in (
         Integrator("euler", euler, EULER),
-        Integrator("semi_implicit", semi_implicit),
+        Integrator("semi_implicit", semi_implicit_euler),
         Integrator("midpoint", midpoint, MIDPOINT),
         Integrator("rk4", rk4, RK4),
         Integrator("rk23", rk23, BOGACKI_SHAMPINE),
         Integrator("rk45", rk45, DORMAND_PRINCE),
     )
 }
-ANY = tuple(INTEGRATORS)
-ONE_STEP = tuple(name for name, integrator in INTEGRATORS.items() if not integrator.adaptive)
+ALL_INTEGRATORS = tuple(INTEGRATORS)
+FIXED_STEP_INTEGRATORS = tuple(name for name, integrator in INTEGRATORS.items() if not integrator.is_adaptive)
 """Integrators that take exactly one step of dt; these can be compiled into a loop."""
-RUNGE_KUTTA = tuple(name for name in ONE_STEP if INTEGRATORS[name].tableau)
+RUNGE_KUTTA_INTEGRATORS = tuple(name for name in FIXED_STEP_INTEGRATORS if INTEGRATORS[name].tableau)
 """Integrators that take one step by a tableau; these can be differentiated stage by stage."""
-IN_FLIGHT = (*ONE_STEP, "rk45")
+FLIGHT_INTEGRATORS = (*FIXED_STEP_INTEGRATORS, "rk45")
 """Integrators for a simulation: one step per physics period, or adaptive steps within it, as contact is stiff."""
 
 
-def integrator_named(name: str, kinds: tuple[str, ...] = ANY, what: str = "integrator") -> Integrator:
-    """Return the integrator `name`; ValueError with the label `what` if it is not among `kinds`."""
-    if name not in kinds:
-        raise ValueError(f"{what} {shown(name)}: expected one of {', '.join(kinds)}")
+def find_integrator(name: str, allowed: tuple[str, ...] = ALL_INTEGRATORS, label: str = "integrator") -> Integrator:
+    """Return the integrator `name`; ValueError with the label `label` if it is not among `allowed`."""
+    if name not in allowed:
+        raise ValueError(f"{label} {quote_value(name)}: expected one of {', '.join(allowed)}")
     return INTEGRATORS[name]

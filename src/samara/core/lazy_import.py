@@ -1,6 +1,6 @@
 """Lazy package attributes: imported on first access, and listed by `dir` before that.
 
-__getattr__, __dir__ = lazily(__name__, __path__)
+__getattr__, __dir__ = lazy_attributes(__name__, __path__)
 """
 
 import pkgutil
@@ -10,13 +10,13 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any
 
-NOTHING: Mapping[str, str] = {}
+NO_NAMES: Mapping[str, str] = {}
 
 
-def lazily(
-    package: str, path: Iterable[str], lazy_names: Mapping[str, str] = NOTHING
+def lazy_attributes(
+    package: str, path: Iterable[str], lazy_names: Mapping[str, str] = NO_NAMES
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package, for its modules and for `later`, a map from names to modules.
+    """Return `__getattr__` and `__dir__` of a package, for its modules and for `lazy_names`, a map from names to modules.
 
     If a module needs a package that is not installed, the attribute is missing and the AttributeError explains why.
     """
@@ -46,7 +46,7 @@ class MissingExtraError(ImportError):
     """A feature needs a package that is not installed; the message has the command that installs it."""
 
 
-def scipy(module: str, feature: str) -> Any:
+def import_scipy(module: str, feature: str) -> Any:
     """Import a module of SciPy for a feature that needs it."""
     try:
         return import_module(f"scipy.{module}")
@@ -57,7 +57,7 @@ def scipy(module: str, feature: str) -> Any:
 _FUNCTIONS: dict[str, str] = {}
 
 
-def register(functions: Mapping[str, str]) -> None:
+def register_presenters(functions: Mapping[str, str]) -> None:
     """Register presenters as 'module:function', keyed by type and method, as in 'Run.plot'."""
     _FUNCTIONS.update(functions)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from samara.core.quantity import Scalar
 
 if TYPE_CHECKING:
-    from samara.core.block_ops import Grid
+    from samara.core.block_ops import ConstantTable
 
 _JAX = "samara.compiler.jax.array_scalar"
 _LIBRARIES = {
@@ -65,9 +65,9 @@ _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "where"): lambda condition, a, b: a if condition else b,
     ("casadi", "where"): "if_else",
     ("sympy", "where"): lambda condition, a, b: _sympy_where(condition, a, b),
-    ("math", "lookup"): lambda grid, i, j: grid.at(i, j),
-    ("numpy", "lookup"): lambda grid, i, j: grid.at(i, j),
-    **{(library, "lookup"): lambda grid, i, j: selected(grid, i, j) for library in _LIBRARIES_WITHOUT_LOADS},
+    ("math", "lookup"): lambda grid, i, j: grid.lookup(i, j),
+    ("numpy", "lookup"): lambda grid, i, j: grid.lookup(i, j),
+    **{(library, "lookup"): lambda grid, i, j: select_entry(grid, i, j) for library in _LIBRARIES_WITHOUT_LOADS},
     **{
         (library, "power"): operator.pow
         for library in _PRECEDENCE
@@ -108,12 +108,12 @@ def _sympy_where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
     return importlib.import_module("sympy").Piecewise((a, condition), (b, True))
 
 
-def selected(grid: "Grid", i: Scalar, j: Scalar) -> Scalar:
+def select_entry(grid: "ConstantTable", i: Scalar, j: Scalar) -> Scalar:
     """gᵢⱼ by comparisons alone, for expressions that cannot load from memory; the expression grows with the grid."""
-    return _chosen(i, [_chosen(j, row) for row in grid.values.tolist()])
+    return _select_by_index(i, [_select_by_index(j, row) for row in grid.values.tolist()])
 
 
-def _chosen(index: Scalar, entries: Sequence[Scalar]) -> Scalar:
+def _select_by_index(index: Scalar, entries: Sequence[Scalar]) -> Scalar:
     value = entries[-1]
     for k in range(len(entries) - 2, -1, -1):
         value = where(index < k + 1.0, entries[k], value)
@@ -126,7 +126,7 @@ def _dispatch(operation: str, *values: Scalar) -> Scalar:
     return _function(operation, library)(*values)
 
 
-def library_of(*values: Scalar) -> Any:
+def scalar_library(*values: Scalar) -> Any:
     """Return the module that computes with these scalars: `math`, `numpy` or a scalar module of Samara."""
     library = min((_library(type(value)) for value in values), key=_PRECEDENCE.index)  # type: ignore[arg-type]
     return importlib.import_module(library)
@@ -250,13 +250,13 @@ def maximum(a: Scalar, b: Scalar) -> Scalar:
     return where(literal > other, literal, other) if literal == literal else literal + other
 
 
-def lesser_of(a: Scalar, b: Scalar) -> Scalar:
+def fast_minimum(a: Scalar, b: Scalar) -> Scalar:
     """min(a, b) with one comparison, for inner loops that check for NaN elsewhere: a NaN in a may be lost."""
     return _function("minimum", _JAX)(a, b) if _is_jax(a, b) else where(a < b, a, b)
 
 
-def greater_of(a: Scalar, b: Scalar) -> Scalar:
-    """max(a, b) with one comparison; see `lesser_of`."""
+def fast_maximum(a: Scalar, b: Scalar) -> Scalar:
+    """max(a, b) with one comparison; see `fast_minimum`."""
     return _function("maximum", _JAX)(a, b) if _is_jax(a, b) else where(a > b, a, b)
 
 
@@ -310,7 +310,7 @@ def wrap_angle(x: Scalar) -> Scalar:
     return x - 2.0 * math.pi * floor((x + math.pi) / (2.0 * math.pi))
 
 
-def lookup(grid: "Grid", i: Scalar, j: Scalar) -> Scalar:
+def lookup(grid: "ConstantTable", i: Scalar, j: Scalar) -> Scalar:
     """gᵢⱼ of a constant table; indices are rounded down and clamped to its borders; a NaN index gives an arbitrary entry."""
     libraries = [_library(type(value)) for value in (i, j)]  # type: ignore[arg-type]
     return _function("lookup", min(libraries, key=_PRECEDENCE.index))(grid, i, j)

@@ -1,6 +1,6 @@
 """Picklable closures: a function created by a factory is pickled as the factory's name and arguments, never as code.
 
-    @remade
+    @picklable_factory
     def hover(p_W):
         return Trajectory("hover", lambda time: Reference(p_W))
 
@@ -18,14 +18,14 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class Recipe:
+class FactoryCall:
     """The call of a factory: its importable name and its arguments."""
 
     def __init__(self, module: str, name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         self.module, self.name, self.args, self.options = module, name, args, options
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Recipe, (self.module, self.name, self.args, self.options)
+        return FactoryCall, (self.module, self.name, self.args, self.options)
 
     @functools.cached_property
     def result(self) -> Any:
@@ -33,37 +33,37 @@ class Recipe:
         return getattr(importlib.import_module(self.module), self.name)(*self.args, **self.options)
 
 
-class Made:
+class PicklableFunction:
     """A function with the factory call that created it; `field` names it in the factory's result, "" if it is the result."""
 
-    def __init__(self, function: Callable[..., Any], factory_call: Recipe, field: str) -> None:
+    def __init__(self, function: Callable[..., Any], factory_call: FactoryCall, field: str) -> None:
         functools.update_wrapper(self, function)
-        self._function, self._recipe, self._field = function, factory_call, field
+        self._function, self._factory_call, self._field = function, factory_call, field
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         return self._function(*args, **options)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self._recipe, self._field)
+        return _call_factory, (self._factory_call, self._field)
 
 
-def _again(factory_call: Recipe, field: str) -> Any:
+def _call_factory(factory_call: FactoryCall, field: str) -> Any:
     return getattr(factory_call.result, field) if field else factory_call.result
 
 
-def remade(factory: Callable[_P, _R]) -> Callable[_P, _R]:
+def picklable_factory(factory: Callable[_P, _R]) -> Callable[_P, _R]:
     """Decorate a module-level factory of a function, or of a record with functions: its functions become picklable."""
 
     @functools.wraps(factory)
     def create(*args: _P.args, **options: _P.kwargs) -> _R:
         result: Any = factory(*args, **options)
-        factory_call = Recipe(factory.__module__, factory.__name__, args, options)
+        factory_call = FactoryCall(factory.__module__, factory.__name__, args, options)
         if _is_local(result):
-            return Made(result, factory_call, "")  # type: ignore[return-value]
+            return PicklableFunction(result, factory_call, "")  # type: ignore[return-value]
         if is_dataclass(result):
             for field in fields(result):
                 if _is_local(function := getattr(result, field.name)):
-                    object.__setattr__(result, field.name, Made(function, factory_call, field.name))
+                    object.__setattr__(result, field.name, PicklableFunction(function, factory_call, field.name))
         return result
 
     return create

@@ -15,9 +15,9 @@ from samara.core.batch_scalar import scalar_array
 from samara.core.types import Array
 
 _EPSILON = float(np.finfo(float).eps)
-_MAX_SWEEPS = 60  # limit for Jacobi's method; it converges quadratically, in about six
-_MAX_DOUBLINGS = 60  # of a regulator's horizon: 2⁶⁰ steps
-_MAX_GROWTH = 1e60  # beyond it the system cannot be stabilised
+_MAX_SWEEPS = 60  # limit for Jacobi's method, which converges in about six sweeps
+_MAX_DOUBLINGS = 60  # doublings of a regulator's horizon, to 2⁶⁰ steps
+_MAX_GROWTH = 1e60  # if the transition matrix grows beyond it, the system cannot be stabilised
 
 
 def product(matrix: Array, *factors: Array) -> Array:
@@ -67,7 +67,7 @@ def solve(a: Array, b: Array) -> Array:
 # Singular values --------------------------------------------------------------------------------------------------------
 
 
-class Singular(NamedTuple):
+class SingularDecomposition(NamedTuple):
     """A = U diag(σ) Vᵀ: U (m × k), σ decreasing, V (n × k), k the smaller of m and n."""
 
     u: Array
@@ -75,34 +75,36 @@ class Singular(NamedTuple):
     v: Array
 
 
-def singular_values(a: Array) -> Singular:
+def svd(a: Array) -> SingularDecomposition:
     """Compute the SVD by one-sided Jacobi (M. R. Hestenes, 1958): rotate pairs of columns until all are orthogonal.
 
     Small singular values have the same relative accuracy as the large ones.
     """
     matrix = np.asarray(a, dtype=float)
     if matrix.shape[0] < matrix.shape[1]:
-        transposed = singular_values(matrix.T)
-        return Singular(transposed.v, transposed.sigma, transposed.u)
+        transposed = svd(matrix.T)
+        return SingularDecomposition(transposed.v, transposed.sigma, transposed.u)
     count = matrix.shape[1]
     columns: list[list[float]] = matrix.T.tolist()
     v_columns: list[list[float]] = np.eye(count).tolist()
     threshold = (_EPSILON * _EPSILON * max((_dot(column, column) for column in columns), default=0.0)) * len(matrix)
     for _ in range(_MAX_SWEEPS):
-        rotations = [_turn(columns, v_columns, p, q, threshold) for p in range(count) for q in range(p + 1, count)]
+        rotations = [
+            _orthogonalise(columns, v_columns, p, q, threshold) for p in range(count) for q in range(p + 1, count)
+        ]
         if not any(rotations):
             break
     norms = [math.sqrt(_dot(column, column)) for column in columns]
     order = sorted(range(count), key=lambda k: -norms[k])
     units = [[x / (norms[k] or 1.0) for x in columns[k]] for k in order]
-    return Singular(
+    return SingularDecomposition(
         np.array(units).reshape(count, -1).T,
         np.array([norms[k] for k in order]),
         np.array([v_columns[k] for k in order]).reshape(count, -1).T,
     )
 
 
-def _turn(columns: list[list[float]], v_columns: list[list[float]], p: int, q: int, threshold: float) -> bool:
+def _orthogonalise(columns: list[list[float]], v_columns: list[list[float]], p: int, q: int, threshold: float) -> bool:
     """Orthogonalise columns p and q by a rotation t = tan θ with t² + 2ζt = 1; False if they already are orthogonal."""
     a, b, c = (_dot(columns[i], columns[j]) for i, j in ((p, p), (q, q), (p, q)))
     if abs(c) <= _EPSILON * math.sqrt(a * b) or min(a, b) <= threshold:
@@ -124,28 +126,29 @@ def _dot(a: list[float], b: list[float]) -> float:
 
 def rank(a: Array) -> int:
     """Count the singular values that are not zero up to rounding."""
-    sigma = singular_values(a).sigma
+    sigma = svd(a).sigma
     return int((sigma > _rank_tolerance(a) * sigma.max(initial=0.0)).sum())
 
 
 def pseudoinverse(a: Array) -> Array:
     """A⁺ of Moore and Penrose: x = A⁺b is the shortest x that minimises |A x − b|."""
-    u, sigma, v = singular_values(a)
+    u, sigma, v = svd(a)
     is_nonzero = sigma > _rank_tolerance(a) * sigma.max(initial=0.0)
     return product(v[:, is_nonzero] / sigma[is_nonzero], u[:, is_nonzero].T)
 
 
-def least_squares(a: Array, b: Array, negligible: float | None = None) -> Array:
-    """Return the shortest x that minimises |A x − b|; singular values up to `negligible` times the largest count as zero.
+def least_squares(a: Array, b: Array, relative_tolerance: float | None = None) -> Array:
+    """Return the shortest x that minimises |A x − b|; singular values up to `relative_tolerance` times the largest count
+    as zero.
 
     A tall matrix is first made square: A = Q R, and R x = Qᵀb. One step of iterative refinement removes the rounding errors of
     the singular vectors.
     """
     matrix, b_reduced = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    tolerance = _rank_tolerance(matrix) if negligible is None else negligible
+    tolerance = _rank_tolerance(matrix) if relative_tolerance is None else relative_tolerance
     if len(matrix) > 2 * matrix.shape[1]:
         matrix, b_reduced = _triangularise(matrix, b_reduced)
-    u, sigma, v = singular_values(matrix)
+    u, sigma, v = svd(matrix)
     is_nonzero = sigma > tolerance * sigma.max(initial=0.0)
 
     def shortest_solution(rhs: Array) -> Array:
@@ -180,7 +183,7 @@ def _rank_tolerance(a: Array) -> float:
 # Symmetric matrices -----------------------------------------------------------------------------------------------------
 
 
-def relative_modes(stiffness: Array, mass: Array) -> Array:
+def generalised_eigenvalues(stiffness: Array, mass: Array) -> Array:
     """λ with K x = λ M x, increasing; K symmetric positive semidefinite, M symmetric positive definite.
 
     With M = L Lᵀ they are the eigenvalues of L⁻¹K L⁻ᵀ, which is symmetric positive semidefinite too: its singular values.
@@ -188,7 +191,7 @@ def relative_modes(stiffness: Array, mass: Array) -> Array:
     lower = cholesky(mass)
     left_reduced = solve(lower, np.asarray(stiffness, dtype=float))
     reduced = solve(lower, left_reduced.T)
-    return singular_values(0.5 * (reduced + reduced.T)).sigma[::-1]
+    return svd(0.5 * (reduced + reduced.T)).sigma[::-1]
 
 
 def cholesky(a: Array) -> Array:
@@ -208,7 +211,7 @@ def cholesky(a: Array) -> Array:
 # The regulator ----------------------------------------------------------------------------------------------------------
 
 
-def riccati(a: Array, b: Array, q: Array, r: Array) -> Array:
+def solve_riccati(a: Array, b: Array, q: Array, r: Array) -> Array:
     """P = Q + AᵀP(1 + G P)⁻¹A,  G = B R⁻¹Bᵀ: the cost to go of the regulator over an infinite horizon.
 
     By doubling the horizon until the cost converges. E. K.-W. Chu, H.-Y. Fan,

@@ -5,7 +5,7 @@ minimax polynomial (found by Remez exchange, relative error of the whole functio
 without fused operations, so that a result has the same bits at every vector width and on every host. Single precision is
 computed in double with shorter polynomials, and is correctly rounded in all but one result in a thousand.
 
-The formulas are written for `Lanes`, a vector of any backend. `elementary` computes them on NumPy arrays;
+The formulas are written for `SimdVector`, a vector of any backend. `elementary` computes them on NumPy arrays;
 `samara.compiler.llvm.math` emits them as vector code.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from samara.core.types import Array
 
-FAR = 1e4  # beyond it n·π/2 in three parts would no longer be exact
+MAX_REDUCED_ANGLE_RAD = 1e4  # beyond it n·π/2 in three parts would no longer be exact
 
 SIGN = 1 << 63
 MANTISSA = (1 << 52) - 1
@@ -42,7 +42,7 @@ TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 TWO_FIFTHS = (0.4, -2.220446049250313e-17)
 
 
-class Coefficients(NamedTuple):
+class PolynomialCoefficients(NamedTuple):
     """The polynomials, lowest power first; the comment is the largest error relative to the function approximated."""
 
     sin: tuple[float, ...]  # (sin r / r − 1) / r²  in r², |r| ≤ π/4
@@ -53,7 +53,7 @@ class Coefficients(NamedTuple):
     atan: tuple[float, ...]  # (atan x / x − 1) / x²  in x², |x| ≤ ½
 
 
-FOR_SINGLE = Coefficients(
+SINGLE_COEFFICIENTS = PolynomialCoefficients(
     sin=(-0.16666666641593417, 0.008333329381643554, -0.00019839333398295292, 2.7182973317313685e-06),  # 2^-37.6
     cos=(0.04166666662277375, -0.00138888837493761, 2.4799519017279066e-05, -2.721015689460446e-07),  # 2^-42.7
     exp=(
@@ -70,7 +70,7 @@ FOR_SINGLE = Coefficients(
         *(0.10942358621282429, -0.07989089838737211, 0.0387915341009115),
     ),  # 2^-31.9
 )
-FOR_DOUBLE = Coefficients(
+DOUBLE_COEFFICIENTS = PolynomialCoefficients(
     sin=(
         *(-0.16666666666666632, 0.008333333333322403, -0.00019841269829798183),
         *(2.7557313688333966e-06, -2.505075752419975e-08, 1.589675992923586e-10),
@@ -106,11 +106,11 @@ LOG_SEVENTH = (
 )  # (2 atanh s / s − 2 − ⅔ s² − ⅖ s⁴) / s⁶ in s²: 2^-71.3 of the logarithm
 
 
-class Lanes:
+class SimdVector:
     """A vector of doubles, 64-bit integers or conditions: the operand type of the formulas below.
 
-    A subclass defines `like`, which broadcasts a number to all lanes, and `apply`, which performs an operation: `Numbers`
-    computes with NumPy arrays, `samara.compiler.llvm.math.Vector` emits vector code.
+    A subclass defines `broadcast`, which broadcasts a number to all lanes, and `apply`, which performs an operation:
+    `ArrayLanes` computes with NumPy arrays, `samara.compiler.llvm.math.Vector` emits vector code.
     """
 
     __slots__ = ("value",)
@@ -118,108 +118,108 @@ class Lanes:
     def __init__(self, value: object) -> None:
         self.value: Any = value
 
-    def like(self, x: "Lanes | float") -> "Lanes":
+    def broadcast(self, x: "SimdVector | float") -> "SimdVector":
         """Broadcast a number to every lane."""
         raise NotImplementedError
 
-    def apply(self, operation: str, *operands: "Lanes") -> "Lanes":
+    def apply(self, operation: str, *operands: "SimdVector") -> "SimdVector":
         """Perform an operation, named by the methods below, lane by lane."""
         raise NotImplementedError
 
-    def __add__(self, x: "Lanes | float") -> "Lanes":
-        return self.apply("add", self.like(x))
+    def __add__(self, x: "SimdVector | float") -> "SimdVector":
+        return self.apply("add", self.broadcast(x))
 
-    def __sub__(self, x: "Lanes | float") -> "Lanes":
-        return self.apply("subtract", self.like(x))
+    def __sub__(self, x: "SimdVector | float") -> "SimdVector":
+        return self.apply("subtract", self.broadcast(x))
 
-    def __mul__(self, x: "Lanes | float") -> "Lanes":
-        return self.apply("multiply", self.like(x))
+    def __mul__(self, x: "SimdVector | float") -> "SimdVector":
+        return self.apply("multiply", self.broadcast(x))
 
-    def __truediv__(self, x: "Lanes | float") -> "Lanes":
-        return self.apply("divide", self.like(x))
+    def __truediv__(self, x: "SimdVector | float") -> "SimdVector":
+        return self.apply("divide", self.broadcast(x))
 
-    def __radd__(self, x: float) -> "Lanes":
-        return self.like(x) + self
+    def __radd__(self, x: float) -> "SimdVector":
+        return self.broadcast(x) + self
 
-    def __rsub__(self, x: float) -> "Lanes":
-        return self.like(x) - self
+    def __rsub__(self, x: float) -> "SimdVector":
+        return self.broadcast(x) - self
 
-    def __rmul__(self, x: float) -> "Lanes":
-        return self.like(x) * self
+    def __rmul__(self, x: float) -> "SimdVector":
+        return self.broadcast(x) * self
 
-    def __rtruediv__(self, x: float) -> "Lanes":
-        return self.like(x) / self
+    def __rtruediv__(self, x: float) -> "SimdVector":
+        return self.broadcast(x) / self
 
-    def __and__(self, x: "Lanes | int") -> "Lanes":
-        return self.apply("and", self.like(x))
+    def __and__(self, x: "SimdVector | int") -> "SimdVector":
+        return self.apply("and", self.broadcast(x))
 
-    def __or__(self, x: "Lanes | int") -> "Lanes":
-        return self.apply("or", self.like(x))
+    def __or__(self, x: "SimdVector | int") -> "SimdVector":
+        return self.apply("or", self.broadcast(x))
 
-    def __xor__(self, x: "Lanes | int") -> "Lanes":
-        return self.apply("xor", self.like(x))
+    def __xor__(self, x: "SimdVector | int") -> "SimdVector":
+        return self.apply("xor", self.broadcast(x))
 
-    def __lshift__(self, bit_count: int) -> "Lanes":
-        return self.apply("shift_left", self.like(bit_count))
+    def __lshift__(self, bit_count: int) -> "SimdVector":
+        return self.apply("shift_left", self.broadcast(bit_count))
 
-    def __rshift__(self, bit_count: int) -> "Lanes":
-        return self.apply("shift_right", self.like(bit_count))
+    def __rshift__(self, bit_count: int) -> "SimdVector":
+        return self.apply("shift_right", self.broadcast(bit_count))
 
-    def __lt__(self, x: "Lanes | float") -> "Lanes":
-        return self.apply("less", self.like(x))
+    def __lt__(self, x: "SimdVector | float") -> "SimdVector":
+        return self.apply("less", self.broadcast(x))
 
-    def __gt__(self, x: "Lanes | float") -> "Lanes":
-        return self.apply("greater", self.like(x))
+    def __gt__(self, x: "SimdVector | float") -> "SimdVector":
+        return self.apply("greater", self.broadcast(x))
 
-    def equals(self, x: "Lanes | float") -> "Lanes":
-        return self.apply("equal", self.like(x))
+    def equals(self, x: "SimdVector | float") -> "SimdVector":
+        return self.apply("equal", self.broadcast(x))
 
-    def is_nan(self) -> "Lanes":
+    def is_nan(self) -> "SimdVector":
         return self.apply("is_nan")
 
-    def where(self, a: "Lanes", b: "Lanes | float") -> "Lanes":
+    def where(self, a: "SimdVector", b: "SimdVector | float") -> "SimdVector":
         """Select a in lanes in which this condition holds, else b."""
-        return self.apply("select", a, a.like(b))
+        return self.apply("select", a, a.broadcast(b))
 
-    def bits(self) -> "Lanes":
+    def bits(self) -> "SimdVector":
         """Reinterpret the bits of doubles as integers."""
         return self.apply("bits")
 
-    def double(self) -> "Lanes":
+    def double(self) -> "SimdVector":
         """Reinterpret the bits of integers as doubles."""
         return self.apply("double")
 
-    def converted(self) -> "Lanes":
+    def convert_to_double(self) -> "SimdVector":
         """Convert integers below 2⁶³ to the nearest doubles."""
         return self.apply("converted")
 
-    def negative(self) -> "Lanes":
+    def is_negative(self) -> "SimdVector":
         """Whether the sign bit is set: true for −0, too."""
         return self.apply("negative")
 
-    def sqrt(self) -> "Lanes":
+    def sqrt(self) -> "SimdVector":
         return self.apply("sqrt")
 
-    def floor(self) -> "Lanes":
+    def floor(self) -> "SimdVector":
         return self.apply("floor")
 
-    def sign(self) -> "Lanes":
+    def sign(self) -> "SimdVector":
         return self.bits() & SIGN
 
-    def __abs__(self) -> "Lanes":
+    def __abs__(self) -> "SimdVector":
         return (self.bits() & (SIGN - 1)).double()
 
-    def flipped(self, sign: "Lanes") -> "Lanes":
+    def flip_sign(self, sign: "SimdVector") -> "SimdVector":
         """−x in lanes in which the sign bit is set."""
         return (self.bits() ^ sign).double()
 
-    def upper_half(self) -> "Lanes":
+    def upper_half(self) -> "SimdVector":
         return (self.bits() & UPPER_HALF).double()
 
 
-def _polynomial(x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
+def _polynomial(x: SimdVector, coefficients: tuple[float, ...]) -> SimdVector:
     """c₀ + c₁x + c₂x² + …, by Estrin's scheme: pairs, pairs of pairs; half the latency of Horner's scheme."""
-    terms: list[Lanes] = [x.like(c) for c in coefficients]
+    terms: list[SimdVector] = [x.broadcast(c) for c in coefficients]
     while len(terms) > 1:
         pairs = [a + x * b for a, b in zip(terms[::2], terms[1::2], strict=False)]
         terms = pairs + terms[2 * len(pairs) :]
@@ -228,7 +228,7 @@ def _polynomial(x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
     return terms[0]
 
 
-def _product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+def _exact_product(a: SimdVector, b: SimdVector) -> tuple[SimdVector, SimdVector]:
     """a·b = p + e, both doubles (Dekker), to 2⁻¹⁰⁵."""
     a_upper, b_upper = a.upper_half(), b.upper_half()
     a_lower, b_lower = a - a_upper, b - b_upper
@@ -236,36 +236,36 @@ def _product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
     return p, ((a_upper * b_upper - p) + (a_upper * b_lower + a_lower * b_upper)) + a_lower * b_lower
 
 
-def _times(a: tuple[Lanes, Lanes], b: tuple[Lanes, Lanes]) -> tuple[Lanes, Lanes]:
+def _multiply_sums(a: tuple[SimdVector, SimdVector], b: tuple[SimdVector, SimdVector]) -> tuple[SimdVector, SimdVector]:
     """(a + a')(b + b') as a sum of two, for small a', b'."""
-    p, tail = _product(a[0], b[0])
+    p, tail = _exact_product(a[0], b[0])
     return p, tail + (a[0] * b[1] + a[1] * b[0])
 
 
-def _sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+def _exact_sum(a: SimdVector, b: SimdVector) -> tuple[SimdVector, SimdVector]:
     """a + b = s + e exactly, for |a| ≥ |b| or a = 0."""
     s = a + b
     return s, (a - s) + b
 
 
-class Turned(NamedTuple):
+class ReducedAngle(NamedTuple):
     """x = n·π/2 + r, |r| ≤ π/4: n in the low bits; sin r and cos r as sums of two, the second small."""
 
-    n: Lanes
-    sin: tuple[Lanes, Lanes]
-    cos: tuple[Lanes, Lanes]
+    n: SimdVector
+    sin: tuple[SimdVector, SimdVector]
+    cos: tuple[SimdVector, SimdVector]
 
 
-def _turned(x: Lanes, c: Coefficients) -> Turned:
+def _reduce_angle(x: SimdVector, c: PolynomialCoefficients) -> ReducedAngle:
     """Reduce 0 ≤ x ≤ 10⁴. In double precision r = r₁ + r₂: a double near n·π/2 leaves an r as small as 10⁻¹⁷."""
     shifted = x * TWO_OVER_PI + ROUNDER
     n = shifted - ROUNDER
     first, second, third = HALF_PI_PARTS
-    if c is FOR_SINGLE:
+    if c is SINGLE_COEFFICIENTS:
         r = (x - n * first) - n * (second + third)
         z = r * r
         half_z = 0.5 * z
-        return Turned(
+        return ReducedAngle(
             shifted.bits(), (r, r * (z * _polynomial(z, c.sin))), (1.0 - half_z, z * z * _polynomial(z, c.cos))
         )
     leading, step = x - n * first, n * second
@@ -276,63 +276,63 @@ def _turned(x: Lanes, c: Coefficients) -> Turned:
     cos_head = 1.0 - half_z
     sin_tail = r * (z * _polynomial(z, c.sin)) + r2 * cos_head
     cos_tail = ((1.0 - cos_head) - half_z) + (z * z * _polynomial(z, c.cos) - r * r2)
-    return Turned(shifted.bits(), (r, sin_tail), (cos_head, cos_tail))
+    return ReducedAngle(shifted.bits(), (r, sin_tail), (cos_head, cos_tail))
 
 
-def _sin(x: Lanes, c: Coefficients) -> Lanes:
+def _sin(x: SimdVector, c: PolynomialCoefficients) -> SimdVector:
     """sin(n·π/2 + r) = sin r, cos r, −sin r, −cos r for n = 0, 1, 2, 3."""
-    n, sin, cos = _turned(abs(x), c)
+    n, sin, cos = _reduce_angle(abs(x), c)
     value = (n & 1).equals(0).where(sin[0] + sin[1], cos[0] + cos[1])
-    return value.flipped(((n << 62) & SIGN) ^ x.sign())
+    return value.flip_sign(((n << 62) & SIGN) ^ x.sign())
 
 
-def _cos(x: Lanes, c: Coefficients) -> Lanes:
+def _cos(x: SimdVector, c: PolynomialCoefficients) -> SimdVector:
     """cos(n·π/2 + r) = cos r, −sin r, −cos r, sin r for n = 0, 1, 2, 3."""
-    n, sin, cos = _turned(abs(x), c)
+    n, sin, cos = _reduce_angle(abs(x), c)
     value = (n & 1).equals(0).where(cos[0] + cos[1], sin[0] + sin[1])
-    return value.flipped(((n + 1) << 62) & SIGN)
+    return value.flip_sign(((n + 1) << 62) & SIGN)
 
 
-def _tan(x: Lanes, c: Coefficients) -> Lanes:
+def _tan(x: SimdVector, c: PolynomialCoefficients) -> SimdVector:
     """tan(n·π/2 + r) = sin r / cos r, −cos r / sin r for even, odd n; the quotient of the sums of two."""
-    n, sin_parts, cos_parts = _turned(abs(x), c)
-    sin, sin_tail = _sum(*sin_parts)
-    cos, cos_tail = _sum(*cos_parts)
+    n, sin_parts, cos_parts = _reduce_angle(abs(x), c)
+    sin, sin_tail = _exact_sum(*sin_parts)
+    cos, cos_tail = _exact_sum(*cos_parts)
     is_even = (n & 1).equals(0)
     numerator, denominator = is_even.where(sin, cos), is_even.where(cos, sin)
     quotient = numerator / denominator
-    if c is FOR_DOUBLE:
+    if c is DOUBLE_COEFFICIENTS:
         tail = is_even.where(sin_tail, cos_tail) - quotient * is_even.where(cos_tail, sin_tail)
         quotient = quotient + tail * (1.0 / denominator)
-    return quotient.flipped((n << 63) ^ x.sign())
+    return quotient.flip_sign((n << 63) ^ x.sign())
 
 
-def _asin(x: Lanes, c: Coefficients) -> Lanes:
+def _asin(x: SimdVector, c: PolynomialCoefficients) -> SimdVector:
     """asin x = s + s³A(s²) with s = x up to ½, then π/2 − 2 asin s with s = √((1 − x)/2)."""
     is_small, s, tail = _half_asin(abs(x), c)
     high, low = HALF_PI
-    angle, rounding_error = _sum(s.like(high), -2.0 * s)
+    angle, rounding_error = _exact_sum(s.broadcast(high), -2.0 * s)
     value = is_small.where(s + tail, angle + ((rounding_error + low) - 2.0 * tail))
-    return value.flipped(x.sign())
+    return value.flip_sign(x.sign())
 
 
-def _acos(x: Lanes, c: Coefficients) -> Lanes:
+def _acos(x: SimdVector, c: PolynomialCoefficients) -> SimdVector:
     """acos x = π/2 − asin x for |x| < ½, then 2 asin s for positive x, π − 2 asin s for negative, s = √((1 − |x|)/2)."""
     is_small, s, tail = _half_asin(abs(x), c)
     s, tail = is_small.where(s, s + s), is_small.where(tail, tail + tail)
-    is_negative = x.negative()
-    zero = s.like(0.0)
-    high = is_small.where(s.like(HALF_PI[0]), is_negative.where(s.like(PI[0]), zero))
-    low = is_small.where(s.like(HALF_PI[1]), is_negative.where(s.like(PI[1]), zero))
+    is_negative = x.is_negative()
+    zero = s.broadcast(0.0)
+    high = is_small.where(s.broadcast(HALF_PI[0]), is_negative.where(s.broadcast(PI[0]), zero))
+    low = is_small.where(s.broadcast(HALF_PI[1]), is_negative.where(s.broadcast(PI[1]), zero))
     sign = is_small.where(
         x.sign(), x.sign() ^ SIGN
     )  # subtracted with its sign for positive x below ½ and for negative x beyond −½
-    s, tail = s.flipped(sign), tail.flipped(sign)
+    s, tail = s.flip_sign(sign), tail.flip_sign(sign)
     angle = high - s
     return angle + (((high - angle) - s) + (low - tail))
 
 
-def _half_asin(x: Lanes, c: Coefficients) -> tuple[Lanes, Lanes, Lanes]:
+def _half_asin(x: SimdVector, c: PolynomialCoefficients) -> tuple[SimdVector, SimdVector, SimdVector]:
     """Return x < ½, s and asin s − s, with s = x for x < ½, else √((1 − x)/2); NaN beyond 1."""
     is_small = x < 0.5
     z = is_small.where(x * x, 0.5 - 0.5 * x)
@@ -340,31 +340,33 @@ def _half_asin(x: Lanes, c: Coefficients) -> tuple[Lanes, Lanes, Lanes]:
     return is_small, s, s * (z * _polynomial(z, c.asin))
 
 
-def _atan(x: Lanes, c: Coefficients) -> Lanes:
+def _atan(x: SimdVector, c: PolynomialCoefficients) -> SimdVector:
     """atan x = π/2 − atan 1/x beyond 1."""
     magnitude = abs(x)
     is_steep = magnitude > 1.0
-    one = magnitude.like(1.0)
-    return _angle(is_steep.where(one, magnitude), is_steep.where(magnitude, one), is_steep, None, c).flipped(x.sign())
+    one = magnitude.broadcast(1.0)
+    return _angle(is_steep.where(one, magnitude), is_steep.where(magnitude, one), is_steep, None, c).flip_sign(x.sign())
 
 
-def _atan2(y: Lanes, x: Lanes, c: Coefficients) -> Lanes:
+def _atan2(y: SimdVector, x: SimdVector, c: PolynomialCoefficients) -> SimdVector:
     """The angle of (x, y) from the x-axis, −π to π: of the smaller to the larger of |x|, |y|, then by octant."""
     y_magnitude, x_magnitude = abs(y), abs(x)
     is_steep = y_magnitude > x_magnitude
     small, large = is_steep.where(x_magnitude, y_magnitude), is_steep.where(y_magnitude, x_magnitude)
     is_infinite = large.equals(float("inf"))
-    small = is_infinite.where(small.equals(float("inf")).where(small.like(1.0), small * 0.0), small)
-    large = is_infinite.where(large.like(1.0), large)
-    large = large.equals(0.0).where(large.like(1.0), large)  # the angle of (0, 0) is that of (1, 0)
-    if c is FOR_DOUBLE:  # their sum must not overflow
-        scale = (large > 2.0**1000).where(large.like(2.0**-4), 1.0)
+    small = is_infinite.where(small.equals(float("inf")).where(small.broadcast(1.0), small * 0.0), small)
+    large = is_infinite.where(large.broadcast(1.0), large)
+    large = large.equals(0.0).where(large.broadcast(1.0), large)  # the angle of (0, 0) is that of (1, 0)
+    if c is DOUBLE_COEFFICIENTS:  # their sum must not overflow
+        scale = (large > 2.0**1000).where(large.broadcast(2.0**-4), 1.0)
         small, large = small * scale, large * scale
-    return _angle(small, large, is_steep, x.negative(), c).flipped(y.sign())
+    return _angle(small, large, is_steep, x.is_negative(), c).flip_sign(y.sign())
 
 
-def _angle(small: Lanes, large: Lanes, is_steep: Lanes, is_behind: Lanes | None, c: Coefficients) -> Lanes:
-    """atan(small/large), measured from the y-axis if `steep`, from the negative x-axis if `behind`.
+def _angle(
+    small: SimdVector, large: SimdVector, is_steep: SimdVector, is_behind: SimdVector | None, c: PolynomialCoefficients
+) -> SimdVector:
+    """atan(small/large), measured from the y-axis if `is_steep`, from the negative x-axis if `is_behind`.
 
     Beyond ½ it is π/4 + atan((small − large)/(small + large)): there the difference is exact.
     """
@@ -373,62 +375,64 @@ def _angle(small: Lanes, large: Lanes, is_steep: Lanes, is_behind: Lanes | None,
     z = t * t
     tail = t * (z * _polynomial(z, c.atan))
 
-    def base(k: int) -> Lanes:
-        zero = t.like(0.0)
-        front = is_diagonal.where(t.like(QUARTER_PI[k]), is_steep.where(t.like(HALF_PI[k]), zero))
+    def base(k: int) -> SimdVector:
+        zero = t.broadcast(0.0)
+        front = is_diagonal.where(t.broadcast(QUARTER_PI[k]), is_steep.where(t.broadcast(HALF_PI[k]), zero))
         if is_behind is None:
             return front
-        back = is_diagonal.where(t.like(THREE_QUARTER_PI[k]), is_steep.where(t.like(HALF_PI[k]), t.like(PI[k])))
+        back = is_diagonal.where(
+            t.broadcast(THREE_QUARTER_PI[k]), is_steep.where(t.broadcast(HALF_PI[k]), t.broadcast(PI[k]))
+        )
         return is_behind.where(back, front)
 
     is_reversed = is_steep if is_behind is None else is_steep ^ is_behind
-    sign = is_reversed.where(t.like(-0.0), 0.0).bits()
-    t, tail = t.flipped(sign), tail.flipped(sign)
-    if c is FOR_SINGLE:
+    sign = is_reversed.where(t.broadcast(-0.0), 0.0).bits()
+    t, tail = t.flip_sign(sign), tail.flip_sign(sign)
+    if c is SINGLE_COEFFICIENTS:
         return base(0) + (t + tail)
-    angle, rounding_error = _sum(base(0), t)
+    angle, rounding_error = _exact_sum(base(0), t)
     return angle + (rounding_error + (tail + base(1)))
 
 
-def _exp(x: Lanes, c: Coefficients) -> Lanes:
+def _exp(x: SimdVector, c: PolynomialCoefficients) -> SimdVector:
     return _exp_of_sum(x, None, c)
 
 
-def _exp_of_sum(x: Lanes, tail: Lanes | None, c: Coefficients) -> Lanes:
+def _exp_of_sum(x: SimdVector, tail: SimdVector | None, c: PolynomialCoefficients) -> SimdVector:
     """eˣ⁺ᵗ = 2ⁿ eʳ with the tail t, r = x − n ln 2; 2ⁿ in two factors, so that an underflow is rounded once."""
-    lowest, highest = (-746.0, 710.0) if c is FOR_DOUBLE else (-104.0, 89.0)
+    lowest, highest = (-746.0, 710.0) if c is DOUBLE_COEFFICIENTS else (-104.0, 89.0)
     if tail is not None:
         tail = ((x > lowest) & (x < highest)).where(tail, 0.0)
-    x = (x > highest).where(x.like(highest), x)
-    x = (x < lowest).where(x.like(lowest), x)
+    x = (x > highest).where(x.broadcast(highest), x)
+    x = (x < lowest).where(x.broadcast(lowest), x)
     n = (x * LOG2_E + ROUNDER) - ROUNDER
     high, low = x - n * LN_2[0], n * LN_2[1]
     if tail is None:
         r = high - low
         value = 1.0 + (r + r * r * _polynomial(r, c.exp))
     else:
-        r, rounding_error = _sum(high, tail - low)
+        r, rounding_error = _exact_sum(high, tail - low)
         value = 1.0 + (r + (r * r * _polynomial(r, c.exp) + rounding_error))
-    if c is FOR_SINGLE:
+    if c is SINGLE_COEFFICIENTS:
         return value * _power_of_two(n)
     half = (n * 0.5 + ROUNDER) - ROUNDER
     return value * _power_of_two(half) * _power_of_two(n - half)
 
 
-def _power_of_two(n: Lanes) -> Lanes:
+def _power_of_two(n: SimdVector) -> SimdVector:
     """2ⁿ for integers −1022 ≤ n ≤ 1023."""
     return ((n + (ROUNDER + 1023.0)).bits() << 52).double()
 
 
-def _log(x: Lanes, c: Coefficients) -> Lanes:
+def _log(x: SimdVector, c: PolynomialCoefficients) -> SimdVector:
     value = _log_of_positive(x, c)
     value = (x < float("inf")).where(value, x)
-    return (x > 0.0).where(value, x.equals(0.0).where(x.like(float("-inf")), float("nan")))
+    return (x > 0.0).where(value, x.equals(0.0).where(x.broadcast(float("-inf")), float("nan")))
 
 
-def _log_of_positive(x: Lanes, c: Coefficients) -> Lanes:
+def _log_of_positive(x: SimdVector, c: PolynomialCoefficients) -> SimdVector:
     """ln x = k ln 2 + ln(1 + f) = k ln 2 + f − f²/2 + s (f²/2 + s²L(s²)), s = f/(2 + f)."""
-    k, m = _parts(x, c)
+    k, m = _split_exponent(x, c)
     f = m - 1.0
     s = f / (2.0 + f)
     z = s * s
@@ -437,10 +441,10 @@ def _log_of_positive(x: Lanes, c: Coefficients) -> Lanes:
     return ((small - half_square) + f) + k * LN_2[0]
 
 
-def _parts(x: Lanes, c: Coefficients) -> tuple[Lanes, Lanes]:
+def _split_exponent(x: SimdVector, c: PolynomialCoefficients) -> tuple[SimdVector, SimdVector]:
     """x = 2ᵏ m, √½ ≤ m < √2, for positive x."""
-    bias = x.like(2.0**52 + 1023.0)
-    if c is FOR_DOUBLE:  # a subnormal single is a normal double
+    bias = x.broadcast(2.0**52 + 1023.0)
+    if c is DOUBLE_COEFFICIENTS:  # a subnormal single is a normal double
         subnormal = x < 2.0**-1022
         x = subnormal.where(x * 2.0**54, x)
         bias = subnormal.where(bias + 54.0, bias)
@@ -449,50 +453,52 @@ def _parts(x: Lanes, c: Coefficients) -> tuple[Lanes, Lanes]:
     return k, ((bits & MANTISSA) + SQRT_HALF_BITS).double()
 
 
-def _power(x: Lanes, y: Lanes, c: Coefficients) -> Lanes:
+def _power(x: SimdVector, y: SimdVector, c: PolynomialCoefficients) -> SimdVector:
     """xʸ = exp(y ln x), with C's values for 0, ∞, negative x and integer y."""
     magnitude, infinity = abs(x), float("inf")
-    if c is FOR_SINGLE:
+    if c is SINGLE_COEFFICIENTS:
         value = _exp_of_sum(y * _log_of_positive(magnitude, c), None, c)
     else:
         log, log_tail = _log_as_sum(magnitude)
-        exponent, product_error = _product(y, log)
+        exponent, product_error = _exact_product(y, log)
         value = _exp_of_sum(exponent, product_error + y * log_tail, c)
-    value = magnitude.equals(1.0).where(value.like(1.0), value)
+    value = magnitude.equals(1.0).where(value.broadcast(1.0), value)
     vanishes = magnitude.equals(0.0) ^ (y < 0.0)
-    limit = vanishes.where(x.like(0.0), infinity)
+    limit = vanishes.where(x.broadcast(0.0), infinity)
     value = (magnitude.equals(0.0) | magnitude.equals(infinity)).where(limit, value)
     is_integer = y.floor().equals(y)
     is_odd = is_integer & ((y * 0.5).floor().equals(y * 0.5) ^ 1)
-    value = is_odd.where(value.flipped(x.sign()), value)
+    value = is_odd.where(value.flip_sign(x.sign()), value)
     is_undefined = x.is_nan() | y.is_nan() | ((x < 0.0) & (x > -infinity) & (is_integer ^ 1))
-    value = is_undefined.where(value.like(float("nan")), value)
-    return (y.equals(0.0) | x.equals(1.0)).where(value.like(1.0), value)
+    value = is_undefined.where(value.broadcast(float("nan")), value)
+    return (y.equals(0.0) | x.equals(1.0)).where(value.broadcast(1.0), value)
 
 
-def _log_as_sum(x: Lanes) -> tuple[Lanes, Lanes]:
+def _log_as_sum(x: SimdVector) -> tuple[SimdVector, SimdVector]:
     """ln x with relative error 2⁻⁷⁰: y ln x may be as large as 745, and its absolute error is the relative error of xʸ.
 
     k ln 2 + 2s + s³(⅔ + s²(⅖ + s²Q(s²))), s = (m − 1)/(m + 1); all but Q as sums of two.
     """
-    k, m = _parts(x, FOR_DOUBLE)
+    k, m = _split_exponent(x, DOUBLE_COEFFICIENTS)
     f, d = m - 1.0, m + 1.0
     d_tail = m - (d - 1.0)
     reciprocal = 1.0 / d
     s = f * reciprocal
-    p, p_tail = _product(s, d)
+    p, p_tail = _exact_product(s, d)
     s_tail = (((f - p) - p_tail) - s * d_tail) * reciprocal
-    z = _times((s, s_tail), (s, s_tail))
-    fifth, rounding_error = _sum(s.like(TWO_FIFTHS[0]), z[0] * _polynomial(z[0], LOG_SEVENTH))
-    fifth, fifth_tail = _times(z, (fifth, rounding_error + TWO_FIFTHS[1]))
-    third, rounding_error = _sum(s.like(TWO_THIRDS[0]), fifth)
-    third, third_tail = _times((s, s_tail), _times(z, (third, (rounding_error + fifth_tail) + TWO_THIRDS[1])))
-    high, rounding_error = _sum(k * LN_2[0], s + s)
-    high, second_error = _sum(high, third)
-    return _sum(high, ((third_tail + (s_tail + s_tail)) + (rounding_error + second_error)) + k * LN_2[1])
+    z = _multiply_sums((s, s_tail), (s, s_tail))
+    fifth, rounding_error = _exact_sum(s.broadcast(TWO_FIFTHS[0]), z[0] * _polynomial(z[0], LOG_SEVENTH))
+    fifth, fifth_tail = _multiply_sums(z, (fifth, rounding_error + TWO_FIFTHS[1]))
+    third, rounding_error = _exact_sum(s.broadcast(TWO_THIRDS[0]), fifth)
+    third, third_tail = _multiply_sums(
+        (s, s_tail), _multiply_sums(z, (third, (rounding_error + fifth_tail) + TWO_THIRDS[1]))
+    )
+    high, rounding_error = _exact_sum(k * LN_2[0], s + s)
+    high, second_error = _exact_sum(high, third)
+    return _exact_sum(high, ((third_tail + (s_tail + s_tail)) + (rounding_error + second_error)) + k * LN_2[1])
 
 
-FUNCTIONS: dict[str, Callable[..., Lanes]] = {
+FUNCTIONS: dict[str, Callable[..., SimdVector]] = {
     "sin": _sin,
     "cos": _cos,
     "tan": _tan,
@@ -505,13 +511,13 @@ FUNCTIONS: dict[str, Callable[..., Lanes]] = {
     "power": _power,
 }
 ELEMENTARY = frozenset(FUNCTIONS)
-ARGUMENTS = {"atan2": 2, "power": 2}
-TURNING = ("sin", "cos", "tan")
+ARGUMENT_COUNTS = {"atan2": 2, "power": 2}
+TRIGONOMETRIC = ("sin", "cos", "tan")
 
 
 # On NumPy arrays --------------------------------------------------------------------------------------------------------
 
-_BLOCK = 1 << 12  # elements per block: intermediate results stay in the cache
+_BLOCK_LENGTH = 1 << 12  # elements per block: intermediate results stay in the cache
 _HALF_POWERS: dict[float, Callable[[Array], Array]] = {
     0.5: lambda x: np.sqrt(x),
     1.5: lambda x: x * np.sqrt(x),
@@ -529,16 +535,16 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-class Numbers(Lanes):
+class ArrayLanes(SimdVector):
     """A NumPy array of doubles, 64-bit integers or conditions."""
 
     __slots__ = ()
 
-    def like(self, x: Lanes | float) -> Lanes:
-        return x if isinstance(x, Lanes) else Numbers(self.value.dtype.type(x))
+    def broadcast(self, x: SimdVector | float) -> SimdVector:
+        return x if isinstance(x, SimdVector) else ArrayLanes(self.value.dtype.type(x))
 
-    def apply(self, operation: str, *operands: Lanes) -> Lanes:
-        return Numbers(_OPERATIONS[operation](self.value, *(operand.value for operand in operands)))
+    def apply(self, operation: str, *operands: SimdVector) -> SimdVector:
+        return ArrayLanes(_OPERATIONS[operation](self.value, *(operand.value for operand in operands)))
 
 
 def elementary(name: str, *values: Any) -> Any:
@@ -552,17 +558,19 @@ def elementary(name: str, *values: Any) -> Any:
     arrays = np.broadcast_arrays(*values)
     flat = [array.astype(np.float64).reshape(-1) for array in arrays]
     results = np.empty(arrays[0].size, dtype=dtype)
-    for start in range(0, results.size, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        results[block] = _block(name, [array[block] for array in flat], dtype)
+    for start in range(0, results.size, _BLOCK_LENGTH):
+        block = slice(start, start + _BLOCK_LENGTH)
+        results[block] = _evaluate_block(name, [array[block] for array in flat], dtype)
     return results.reshape(arrays[0].shape)[()]
 
 
-def _block(name: str, flat: list[Array], dtype: Any) -> Array:
+def _evaluate_block(name: str, flat: list[Array], dtype: Any) -> Array:
     with np.errstate(all="ignore"):
-        results = FUNCTIONS[name](*map(Numbers, flat), FOR_SINGLE if dtype == np.float32 else FOR_DOUBLE).value
-        if name in TURNING:
-            for index in np.flatnonzero(np.abs(flat[0]) > FAR):
+        results = FUNCTIONS[name](
+            *map(ArrayLanes, flat), SINGLE_COEFFICIENTS if dtype == np.float32 else DOUBLE_COEFFICIENTS
+        ).value
+        if name in TRIGONOMETRIC:
+            for index in np.flatnonzero(np.abs(flat[0]) > MAX_REDUCED_ANGLE_RAD):
                 x = float(flat[0][index])
                 results[index] = getattr(math, name)(x) if math.isfinite(x) else math.nan
         return np.asarray(results, dtype=dtype)

@@ -21,13 +21,19 @@ class Quantity(NamedTuple):
     high: float
 
 
-LARGEST = 1e12  # largest magnitude in any unit; larger numbers are typing errors
+class FileKey(NamedTuple):
+    """The key of a field in files, where it is not the field's name."""
+
+    name: str
 
 
-def expected(value: Any, quantity: Any) -> str | None:
+MAX_MAGNITUDE = 1e12  # largest magnitude in any unit; larger numbers are typing errors
+
+
+def violated_requirement(value: Any, quantity: Any) -> str | None:
     """Return the requirement that a number of this quantity violates, such as "a positive number", or None if it is valid."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
-        return f"a finite number, at most {LARGEST:g} in size"
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= MAX_MAGNITUDE:
+        return f"a finite number, at most {MAX_MAGNITUDE:g} in size"
     if quantity.low > 0.0 and value <= 0.0:
         return "a positive number"
     if quantity.low == 0.0 and value < 0.0:
@@ -35,7 +41,7 @@ def expected(value: Any, quantity: Any) -> str | None:
     return None
 
 
-class Choice(NamedTuple):
+class OneOf(NamedTuple):
     """One of a few values."""
 
     values: tuple[float, ...]

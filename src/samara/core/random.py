@@ -16,33 +16,33 @@ from struct import unpack
 import numpy as np
 
 from samara.core.ops import exp, safe_sqrt
-from samara.core.portable_math import Lanes
+from samara.core.portable_math import SimdVector
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)  # the golden ratio and √3 − 1, of 2³²
+_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)  # the fractional parts of the golden ratio and of √3, times 2³²
 _ROUNDS = 10
 _WORD = 0xFFFFFFFF
-_FEW = 32  # up to this count Python integers are faster than NumPy arrays
-_BLOCKS_PER_SLICE = 1 << 15  # per iteration, so that intermediate arrays stay in the cache
+_MAX_SCALAR_BLOCKS = 32  # up to this count Python integers are faster than NumPy arrays
+_BLOCKS_PER_SLICE = 1 << 15  # blocks per iteration, so that intermediate arrays stay in the cache
 
 
 def normals(seed: int, source: str, drone: Scalar, tick: Scalar, count: int) -> Array:
     """Draw `count` standard normals for each drone and tick: shape (..., count).
 
     `drone` in [0, 2³²) and `tick` in [0, 2⁶⁴) are integers or integer arrays, which broadcast. A normal is one of 2³² values,
-    symmetric about 0; the largest is 6.34, one draw in four thousand million.
+    symmetric about 0; the largest is 6.34, about one draw in four billion.
     """
-    key = key_of(seed, source)
+    key = derive_key(seed, source)
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise ValueError(f"count is {count!r}; expected an integer that is not negative")
-    if isinstance(drone, int) and isinstance(tick, int) and count <= 4 * _FEW:
+    if isinstance(drone, int) and isinstance(tick, int) and count <= 4 * _MAX_SCALAR_BLOCKS:
         return np.array(
             _scalar_normals(key, _integer("drone", drone, 32), _integer("tick", tick, 64), count), dtype=float
         )
     drones, ticks = np.broadcast_arrays(_integers("drone", drone, 32), _integers("tick", tick, 64))
-    if drones.size * count <= 2 * _FEW:
+    if drones.size * count <= 2 * _MAX_SCALAR_BLOCKS:
         pairs = zip(drones.reshape(-1).tolist(), ticks.reshape(-1).tolist(), strict=True)
         rows = [_scalar_normals(key, one_drone, one_tick, count) for one_drone, one_tick in pairs]
         return np.array(rows, dtype=float).reshape(*drones.shape, count)
@@ -52,7 +52,7 @@ def normals(seed: int, source: str, drone: Scalar, tick: Scalar, count: int) -> 
 def words(keys: tuple[Scalar, Scalar], drone: Scalar, tick: Scalar, count: int) -> Array:
     """Draw `count` words of 32 bits for each pair of keys, drone and tick, which broadcast: (count, ...), as `uint64`.
 
-    With the keys of a seed and source (`key_of`), `normals_of` converts them to the same values as `normals`.
+    With the keys of a seed and source (`derive_key`), `normals_from_words` converts them to the same values as `normals`.
     """
     low, high, drones, ticks = np.broadcast_arrays(*(np.asarray(x, dtype=np.uint64) for x in (*keys, drone, tick)))
     blocks = np.arange(-(-count // 4), dtype=np.uint64).reshape(-1, *(1 for _ in low.shape))
@@ -60,12 +60,12 @@ def words(keys: tuple[Scalar, Scalar], drone: Scalar, tick: Scalar, count: int) 
     return np.stack(word_columns, axis=1).reshape(4 * len(blocks), *low.shape)[:count]
 
 
-def uniforms_of(words: Array) -> Array:
+def uniforms_from_words(words: Array) -> Array:
     """(word + ½) / 2³²: above 0 and below 1."""
     return (words.astype(float) + 0.5) * 2.0**-32
 
 
-def normals_of(words: Array) -> Array:
+def normals_from_words(words: Array) -> Array:
     """Φ⁻¹((word + ½) / 2³²): standard normals."""
     return _normals(words)
 
@@ -78,7 +78,7 @@ def philox(
     Four words of 32 bits from a counter of four and a key of two. The counter's words are Python integers or arrays of
     `uint64`; one Python integer may carry several words in lanes of 64 bits, which no product overflows.
     """
-    (c0, c1, c2, c3), ones = counter, _every(lanes)
+    (c0, c1, c2, c3), ones = counter, _lane_ones(lanes)
     word, k0, k1 = _WORD * ones, key[0] * ones, key[1] * ones
     step0, step1 = _KEY_STEPS[0] * ones, _KEY_STEPS[1] * ones
     for _ in range(_ROUNDS):
@@ -101,7 +101,7 @@ def gauss_markov(x: Scalar, normal: Scalar, dt: Scalar, *, sigma: Scalar, tau: S
 
 
 @lru_cache(maxsize=4096)
-def key_of(seed: int, source: str) -> tuple[int, int]:
+def derive_key(seed: int, source: str) -> tuple[int, int]:
     """Return two words of BLAKE2b over the source's name, keyed by the seed: the same in every process."""
     if not isinstance(source, str):
         raise TypeError(f"source is {source!r}; expected a name")
@@ -138,7 +138,7 @@ def _integers(name: str, value: object, bits: int) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _every(lanes: int) -> int:
+def _lane_ones(lanes: int) -> int:
     """Σ 2⁶⁴ⁱ: multiplied by a word, it repeats that word in every lane."""
     return sum(1 << 64 * lane for lane in range(lanes))
 
@@ -152,7 +152,7 @@ def _lane_indices(lanes: int) -> int:
 def _scalar_normals(key: tuple[int, int], drone: int, tick: int, count: int) -> list[float]:
     """Compute all blocks as lanes of Python integers."""
     blocks = -(-count // 4)
-    ones = _every(blocks)
+    ones = _lane_ones(blocks)
     counter = (_lane_indices(blocks), drone * ones, (tick & _WORD) * ones, (tick >> 32) * ones)
     lane_format = f"<{blocks}Q"
     words = zip(
@@ -177,48 +177,48 @@ def _array_normals(key: tuple[int, int], drones: Array, ticks: Array, count: int
 
 # From words to normals ----------------------------------------------------------------------------------------------
 
-_SPLIT = 0.425  # |u − ½| up to which the central formula is valid
+_CENTRAL_LIMIT = 0.425  # |u − ½| up to which the central formula is valid
 
 
 def _normal(word: int) -> float:
     """Φ⁻¹(u),  u = (word + ½) / 2³²."""
     q = (word - 2147483647.5) * 2.0**-32
-    if -_SPLIT <= q <= _SPLIT:
-        return _central(q)
-    z = _far(math.sqrt(-_log(*math.frexp(0.5 - abs(q)))))
+    if -_CENTRAL_LIMIT <= q <= _CENTRAL_LIMIT:
+        return _central_quantile(q)
+    z = _tail_quantile(math.sqrt(-_log(*math.frexp(0.5 - abs(q)))))
     return z if q > 0 else -z
 
 
 def _normals(words: Array) -> Array:
     """Φ⁻¹(u) of an array of words: bit-identical to `_normal` of each."""
     q = (words.astype(float) - 2147483647.5) * 2.0**-32
-    z: Array = _central(q)
+    z: Array = _central_quantile(q)
     magnitude = np.abs(q)
-    in_tail = np.nonzero(magnitude > _SPLIT)
-    z[in_tail] = np.copysign(_far(np.sqrt(-_log(*np.frexp(0.5 - magnitude[in_tail])))), q[in_tail])
+    in_tail = np.nonzero(magnitude > _CENTRAL_LIMIT)
+    z[in_tail] = np.copysign(_tail_quantile(np.sqrt(-_log(*np.frexp(0.5 - magnitude[in_tail])))), q[in_tail])
     return z
 
 
-def normal_in_lanes(word: Lanes) -> Lanes:
-    """Φ⁻¹(u) of words in `samara.core.portable_math.Lanes`: bit-identical to `_normal` of each."""
-    q = (word.converted() - 2147483647.5) * 2.0**-32
+def normal_lanes(word: SimdVector) -> SimdVector:
+    """Φ⁻¹(u) of words in `samara.core.portable_math.SimdVector`: bit-identical to `_normal` of each."""
+    q = (word.convert_to_double() - 2147483647.5) * 2.0**-32
     tail = 0.5 - abs(q)
     exponent = (tail.bits() >> 52) - 1022
     mantissa = ((tail.bits() & ((1 << 52) - 1)) | (1022 << 52)).double()
-    tail_value = _far((-1.0 * _log(mantissa, exponent.converted())).sqrt())
-    return (abs(q) > _SPLIT).where(tail_value.flipped(q.sign()), _central(q))
+    tail_value = _tail_quantile((-1.0 * _log(mantissa, exponent.convert_to_double())).sqrt())
+    return (abs(q) > _CENTRAL_LIMIT).where(tail_value.flip_sign(q.sign()), _central_quantile(q))
 
 
-def uniform_in_lanes(word: Lanes) -> Lanes:
+def uniform_lanes(word: SimdVector) -> SimdVector:
     """(word + ½) / 2³² of words in the lanes of a vector."""
-    return (word.converted() + 0.5) * 2.0**-32
+    return (word.convert_to_double() + 0.5) * 2.0**-32
 
 
 # Wichura's coefficients are written out: as tuples in a loop they cost three times as much.
 # fmt: off
 
 
-def _central(q: Scalar) -> Scalar:
+def _central_quantile(q: Scalar) -> Scalar:
     """q A(r)/B(r),  r = 0.425² − q²,  q = u − ½"""
     r = 0.180625 - q * q
     a = (((((((2.5090809287301226727e3 * r + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r
@@ -230,7 +230,7 @@ def _central(q: Scalar) -> Scalar:
     return q * (a / b)
 
 
-def _far(root: Scalar) -> Scalar:
+def _tail_quantile(root: Scalar) -> Scalar:
     """C(r)/D(r),  r = √(−ln p) − 1.6,  p the smaller tail, at least 2⁻³³: √(−ln p) < 5, so the third formula is not needed"""
     r = root - 1.6
     c = (((((((7.74545014278341407640e-4 * r + 2.27238449892691845833e-2) * r + 2.41780725177450611770e-1) * r

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 
 FloatArray = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -33,15 +33,15 @@ def read_tensors(data: bytes) -> dict[str, FloatArray]:
         entries = deserialize(data)  # type: ignore[no-untyped-call]
         json.loads(data[8 : 8 + length], parse_int=str, object_pairs_hook=_require_unique)
     except (SafetensorError, RecursionError) as error:
-        raise ValueError(f"it is not a safetensors file ({shown(str(error))})") from None
+        raise ValueError(f"it is not a safetensors file ({quote_value(str(error))})") from None
     if len(entries) > MAX_TENSORS:
         raise ValueError(f"it has {len(entries)} arrays; expected at most {MAX_TENSORS}")
     tensors = {}
     for name, entry in entries:
         if entry["dtype"] != "F32":
-            raise ValueError(f"{shown(name)} is of {shown(entry['dtype'])}; expected F32")
+            raise ValueError(f"{quote_value(name)} is of {quote_value(entry['dtype'])}; expected F32")
         if len(entry["shape"]) > MAX_AXES:
-            raise ValueError(f"{shown(name)} has {len(entry['shape'])} axes; expected at most {MAX_AXES}")
+            raise ValueError(f"{quote_value(name)} has {len(entry['shape'])} axes; expected at most {MAX_AXES}")
         tensors[name] = np.frombuffer(entry["data"], dtype="<f4").reshape(entry["shape"])
     return tensors
 
@@ -50,5 +50,5 @@ def _require_unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Refuse a header with a repeated name: readers differ in which entry they use."""
     for name, count in Counter(name for name, _ in pairs).items():
         if count > 1:
-            raise ValueError(f"its header has {shown(name)} twice; expected every name once")
+            raise ValueError(f"its header has {quote_value(name)} twice; expected every name once")
     return dict(pairs)

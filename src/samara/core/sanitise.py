@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from unicodedata import category
 
-STEERING = {
+CONTROL_CATEGORIES = {
     "Cc",
     "Cf",
     "Cs",
@@ -12,57 +12,59 @@ STEERING = {
     "Zp",
 }  # Unicode categories: control, format, surrogate, line and paragraph separators
 
-LINE = 120  # characters of an untrusted text that an error repeats
+MAX_QUOTED_LENGTH = 120  # characters of an untrusted text that an error repeats
 
 
-def printable(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Escape every character that would control a terminal as in Python source: "\\x1b" for escape."""
     if text.isprintable():
         return text
     return "".join(
-        letter if letter in "\n\t" or category(letter) not in STEERING else ascii(letter)[1:-1] for letter in text
+        letter if letter in "\n\t" or category(letter) not in CONTROL_CATEGORIES else ascii(letter)[1:-1]
+        for letter in text
     )
 
 
-def shown_key(key: str) -> str:
+def quote_key(key: str) -> str:
     """Format a key of a file for an error: bare if it is short and TOML accepts it bare, else as its `repr`."""
-    return key if key.replace("-", "_").isidentifier() and len(key) <= LINE else shown(key)
+    return key if key.replace("-", "_").isidentifier() and len(key) <= MAX_QUOTED_LENGTH else quote_value(key)
 
 
-def shown(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """Format a value for an error: its `repr`, truncated to one line."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):
         return "a number of thousands of digits" if isinstance(value, int) else "a value too long to be written"
-    return text if len(text) <= LINE else f"{text[: LINE - 3]}..."
+    return text if len(text) <= MAX_QUOTED_LENGTH else f"{text[: MAX_QUOTED_LENGTH - 3]}..."
 
 
-DEEPEST = 100  # levels; deeper texts stay unmarked
+MAX_NESTING_DEPTH = 100  # levels; deeper texts stay unmarked
 
 
-class Typed(str):
+class UserText(str):
     """Text that the user typed, as opposed to text from a file."""
 
     __slots__ = ()
 
 
-class OnlyTyped(NamedTuple):
-    """Annotation mark of a parameter, `Annotated[str, OnlyTyped(...)]`, that a file may set only to text that `is_harmless`."""
+class UserTextOnly(NamedTuple):
+    """Annotation mark of a parameter, `Annotated[str, UserTextOnly(...)]`, that a file may set only to text that
+    `is_harmless`."""
 
     expected: str
     is_harmless: Callable[[str], bool]
 
     def accepts(self, text: str) -> bool:
-        return isinstance(text, Typed) or self.is_harmless(text)
+        return isinstance(text, UserText) or self.is_harmless(text)
 
 
-def typed(value: Any, depth: int = DEEPEST) -> Any:
-    """Mark every text in the value's tables and lists as `Typed`."""
+def mark_user_text(value: Any, depth: int = MAX_NESTING_DEPTH) -> Any:
+    """Mark every text in the value's tables and lists as `UserText`."""
     if isinstance(value, str):
-        return Typed(value)
+        return UserText(value)
     if depth and isinstance(value, Mapping):
-        return {key: typed(inner, depth - 1) for key, inner in value.items()}
+        return {key: mark_user_text(inner, depth - 1) for key, inner in value.items()}
     if depth and type(value) in (list, tuple):
-        return type(value)(typed(inner, depth - 1) for inner in value)
+        return type(value)(mark_user_text(inner, depth - 1) for inner in value)
     return value

@@ -1,7 +1,7 @@
 """Strict tables of a TOML file: readers take the keys they support, and remaining keys are refused.
 
 A problem is one sentence: the file, the key with its parent tables, its value, the expectation. Every format has an error
-class, stored in its `File`; a file with a `problems` list collects all problems, and reading continues after each.
+class, stored in its `TomlFile`; a file with a `problems` list collects all problems, and reading continues after each.
 """
 
 import json
@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, get_type_hints
 
 from samara.core.algebra import Vec3
-from samara.core.atomic_files import TOO_DEEP
+from samara.core.atomic_files import NESTING_ERROR
 from samara.core.budget import Budget, read_text
-from samara.core.coerce import UnfitError, argument, is_number, radians, wanted
-from samara.core.sanitise import shown, shown_key
-from samara.core.units import SPELLINGS, converted, fields_of, units_for
+from samara.core.coerce import InvalidValueError, coerce_argument, describe_expected, is_number, radians
+from samara.core.sanitise import quote_key, quote_value
+from samara.core.units import SPELLINGS, accepted_units, convert_to_si, record_fields
 
 MAX_TOML_BYTES = 1 << 23
 MAX_TOML_NODES = 300_000  # key parts, values and tables: tomllib needs up to 1 kB for each
-MAX_KEY_PARTS = 32  # tomllib's memory grows with its square
+MAX_KEY_PARTS = 32  # tomllib's memory grows with the square of this number
 _OPAQUE = re.compile(
     r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:""")?|'
     r"'''(?:[^']++|'(?!''))*+(?:''')?|"
@@ -37,11 +37,11 @@ _OPAQUE = re.compile(
     re.DOTALL,
 )  # strings and comments; an unclosed one ends with the line or the text; possessive quantifiers keep the scan linear
 _SEPARATOR = re.compile(r"[=,\[\]{}\n]")
-MANY = 16  # per sentence; of more keys, those most similar to the refused one come first
+MAX_LISTED_KEYS = 16  # keys listed in a message; those most similar to the refused one come first
 
 
 @dataclass(frozen=True)
-class File:
+class TomlFile:
     """The name of a file in errors, its error class, the collected problems (None: raise at once), and the (key, source) and
     (key, spread) pairs of its values."""
 
@@ -51,20 +51,20 @@ class File:
     sources: list[tuple[str, str]] = field(default_factory=list)
     spreads: list[tuple[str, float]] = field(default_factory=list)
 
-    def note(self, problem: ValueError) -> None:
+    def report(self, problem: ValueError) -> None:
         """Append the problem to the collected ones, or raise it if problems are not collected."""
         if self.problems is None:
             raise problem
         self.problems.append(str(problem))
 
 
-def document(text: str, origin: str, error: type[ValueError] = ValueError) -> dict[str, Any]:
+def parse_document(text: str, origin: str, error: type[ValueError] = ValueError) -> dict[str, Any]:
     """Parse a text into plain tables."""
     _require_affordable(text, Budget(origin, error, max_bytes=MAX_TOML_BYTES, max_nodes=MAX_TOML_NODES))
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise error(f"{origin}: is not TOML ({TOO_DEEP})") from None
+        raise error(f"{origin}: is not TOML ({NESTING_ERROR})") from None
     except ValueError as reason:  # from tomllib, and from Python for integers with too many digits
         raise error(f"{origin}: is not TOML ({reason})") from None
 
@@ -79,62 +79,72 @@ def _require_affordable(text: str, budget: Budget) -> None:
         raise budget.overrun(f"has a dotted key of {dots + 1} parts", str(MAX_KEY_PARTS))
 
 
-class Table:
+class TomlTable:
     """A table of the file with its path, its requested keys and its remaining entries."""
 
-    def __init__(self, entries: Any, file: File, path: str = "") -> None:
+    def __init__(self, entries: Any, file: TomlFile, path: str = "") -> None:
         if not isinstance(entries, dict):
-            raise file.error(f"{file.origin}: {path} = {shown(entries)}: expected a table")
+            raise file.error(f"{file.origin}: {path} = {quote_value(entries)}: expected a table")
         self.entries, self.file, self.path = dict(entries), file, path
-        self.asked: dict[str, None] = {}
+        self.requested_keys: dict[str, None] = {}
 
     def __contains__(self, key: str) -> bool:
-        self.asked[key] = None
+        self.requested_keys[key] = None
         return key in self.entries
 
     # Errors
 
     def name(self, key: str) -> str:
         """Return the key with its parent tables."""
-        return f"{self.path}.{shown_key(key)}" if self.path else shown_key(key)
+        return f"{self.path}.{quote_key(key)}" if self.path else quote_key(key)
 
-    def wrong(self, text: str, key: str = "") -> ValueError:
+    def make_error(self, text: str, key: str = "") -> ValueError:
         """Create an error about this table, or about a key of it."""
         return self.file.error(f"{self.file.origin}: {self.name(key) if key else self.path}{text}")
 
     def error(self, key: str, value: Any, expected: str) -> ValueError:
-        return self.wrong(f" = {shown(value)}: expected {expected}", key)
+        return self.make_error(f" = {quote_value(value)}: expected {expected}", key)
 
-    def missing(self, key: str, expected: str) -> ValueError:
-        return self.wrong(f" is missing: expected {expected}", key)
+    def missing_error(self, key: str, expected: str) -> ValueError:
+        return self.make_error(f" is missing: expected {expected}", key)
 
     @contextmanager
-    def at(self, key: str = "") -> Iterator[None]:
+    def error_context(self, key: str = "") -> Iterator[None]:
         """Attribute a ValueError raised inside to this table, or to a key of it; errors of the file's class pass unchanged."""
         try:
             yield
         except self.file.error:
             raise
         except (ValueError, TypeError, ArithmeticError) as error:
-            raise self.wrong(f": {error}" if key or self.path else str(error), key) from None
+            raise self.make_error(f": {error}" if key or self.path else str(error), key) from None
 
     def finish(self) -> None:
         """Refuse the keys that were not taken."""
         self._refuse(list(self.entries))
 
-    def only(self, keys: Iterable[str]) -> None:
+    def refuse_unknown_keys(self, keys: Iterable[str]) -> None:
         """Refuse all keys except these and those requested earlier."""
-        self.asked |= dict.fromkeys(keys)
-        self._refuse([key for key in self.entries if key not in self.asked])
+        self.requested_keys |= dict.fromkeys(keys)
+        self._refuse([key for key in self.entries if key not in self.requested_keys])
 
     def _refuse(self, keys: list[str]) -> None:
         for key in keys:
-            similar_keys = get_close_matches(key, self.asked, 3) if len(self.asked) > MANY else []
-            accepted_keys = [*similar_keys, *(accepted for accepted in self.asked if accepted not in similar_keys)]
-            listed = (
-                ", ".join(accepted_keys if len(accepted_keys) <= MANY else [*accepted_keys[:MANY], "..."]) or "none"
+            similar_keys = (
+                get_close_matches(key, self.requested_keys, 3) if len(self.requested_keys) > MAX_LISTED_KEYS else []
             )
-            self.file.note(self.error(key, self.entries[key], f"only the keys {listed} here"))
+            accepted_keys = [
+                *similar_keys,
+                *(accepted for accepted in self.requested_keys if accepted not in similar_keys),
+            ]
+            listed = (
+                ", ".join(
+                    accepted_keys
+                    if len(accepted_keys) <= MAX_LISTED_KEYS
+                    else [*accepted_keys[:MAX_LISTED_KEYS], "..."]
+                )
+                or "none"
+            )
+            self.file.report(self.error(key, self.entries[key], f"only the keys {listed} here"))
 
     # Values
 
@@ -142,7 +152,7 @@ class Table:
         if key in self:
             return self.entries.pop(key)
         if default is None:
-            raise self.missing(key, expected)
+            raise self.missing_error(key, expected)
         return default
 
     def schema(self, newest: int, default: int | None = None) -> None:
@@ -176,26 +186,26 @@ class Table:
             raise self.error(key, value, expected)
         return float(value)
 
-    def given_numbers(self, keys: Iterable[str], *, above: float = -math.inf) -> dict[str, float]:
+    def present_numbers(self, keys: Iterable[str], *, above: float = -math.inf) -> dict[str, float]:
         """Return those of these numbers that the table contains."""
         return {key: self.number(key, above=above) for key in keys if key in self}
 
-    def whole(self, key: str, default: int, *, low: int, high: int) -> int:
+    def integer(self, key: str, default: int, *, low: int, high: int) -> int:
         value = self.take(key, "a whole number", default)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise self.error(key, value, f"a whole number from {low} to {high}")
         return value
 
     def vector(self, key: str, default: Any = None) -> Vec3:
-        return self.three(key, self.take(key, "three finite numbers", default))
+        return self.parse_vector(key, self.take(key, "three finite numbers", default))
 
-    def three(self, key: str, value: Any, index: int | None = None) -> Vec3:
+    def parse_vector(self, key: str, value: Any, index: int | None = None) -> Vec3:
         """Convert the value of a key, or an element of its list, to a vector."""
         try:
-            return argument(value, Vec3)
-        except UnfitError as error:
+            return coerce_argument(value, Vec3)
+        except InvalidValueError as error:
             suffix = "" if index is None else f"[{index}]"
-            raise self.wrong(f"{suffix} = {shown(value)}: expected {error}", key) from None
+            raise self.make_error(f"{suffix} = {quote_value(value)}: expected {error}", key) from None
 
     def numbers(self, key: str) -> tuple[float, ...]:
         value = self.take(key, "a list of numbers")
@@ -218,50 +228,50 @@ class Table:
             raise self.error(key, value, "a list of tables")
         return [type(self)(entries, self.file, f"{self.name(key)}[{i}]") for i, entries in enumerate(value)]
 
-    def kind_table(self, key: str) -> Self:
-        """Return a table; a text stands for a table with only that `kind`."""
+    def type_table(self, key: str) -> Self:
+        """Return a table; a text stands for a table with only that `type`."""
         if isinstance(self.entries.get(key), str):
-            self.entries[key] = {"kind": self.entries[key]}
+            self.entries[key] = {"type": self.entries[key]}
         return self.table(key)
 
     def call(self, function: Callable[..., Any], **fixed: Any) -> Any:
         """Call function(**remaining entries), each value converted as the annotation of its parameter declares.
 
-        A key that ends in `_deg` sets the parameter without that suffix, in degrees. `given` are keyword arguments from code.
+        A key that ends in `_deg` sets the parameter without that suffix, in degrees. `fixed` are keyword arguments from code.
         """
         hints = get_type_hints(function, include_extras=True)
         parameters = {key: parameter for key, parameter in signature(function).parameters.items() if key not in fixed}
         parameter_keys = [key for key in self.entries if key.removesuffix("_deg") in parameters]
-        self.asked |= dict.fromkeys(parameters)
+        self.requested_keys |= dict.fromkeys(parameters)
         self._refuse([key for key in self.entries if key not in parameter_keys])
         keywords: dict[str, Any] = dict(fixed)
         for key in parameter_keys:
             parameter_name, value = key.removesuffix("_deg"), self.entries.pop(key)
             try:
-                keywords[parameter_name] = argument(
+                keywords[parameter_name] = coerce_argument(
                     radians(value) if key != parameter_name else value, hints.get(parameter_name)
                 )
-            except UnfitError as error:
+            except InvalidValueError as error:
                 raise self.error(key, value, str(error)) from None
         for key, parameter in parameters.items():
             if parameter.default is Parameter.empty and key not in keywords:
-                raise self.missing(key, wanted(hints.get(key)))
-        with self.at():
+                raise self.missing_error(key, describe_expected(hints.get(key)))
+        with self.error_context():
             return function(**keywords)
 
 
 QUANTITY = "{ value, unit, source }"  # the usual keys; `spread` is optional
 
 
-class DataSheet(Table):
+class DataSheet(TomlTable):
     """A table of values with units, which records their sources."""
 
-    def noted(self, read: Callable[[], Any], fallback: Any) -> Any:
-        """Return read(); on an error, report it and return `otherwise`, so that reading continues."""
+    def read_or_report(self, read: Callable[[], Any], fallback: Any) -> Any:
+        """Return read(); on an error, report it and return `fallback`, so that reading continues."""
         try:
             return read()
         except self.file.error as error:
-            self.file.note(error)
+            self.file.report(error)
             return fallback
 
     def quantity(self, key: str, unit: str) -> tuple[Any, str]:
@@ -269,7 +279,7 @@ class DataSheet(Table):
         fields = self.take(key, QUANTITY)
         if not isinstance(fields, dict):
             raise self.error(key, fields, QUANTITY)
-        entry = Table(fields, self.file, self.name(key))
+        entry = TomlTable(fields, self.file, self.name(key))
         value, written_unit, source = (
             entry.take("value", "a number or numbers"),
             entry.text("unit"),
@@ -281,56 +291,57 @@ class DataSheet(Table):
         written_unit = SPELLINGS.get(written_unit, written_unit)
         if source:
             self.file.sources.append((self.name(key), source))
-        if written_unit not in units_for(unit):
-            expected_units = " or ".join(repr(accepted) for accepted in units_for(unit))
-            raise self.wrong(f" has the unit {shown(written_unit)}: expected {expected_units}", key)
+        if written_unit not in accepted_units(unit):
+            expected_units = " or ".join(repr(accepted) for accepted in accepted_units(unit))
+            raise self.make_error(f" has the unit {quote_value(written_unit)}: expected {expected_units}", key)
         return value, written_unit
 
-    def converted(self, key: str, value: Any, written_unit: str, quantity: Any) -> float:
+    def convert(self, key: str, value: Any, written_unit: str, quantity: Any) -> float:
         """Convert an element of a key's value to SI units."""
         try:
-            return converted(value, written_unit, quantity)
-        except UnfitError as error:
+            return convert_to_si(value, written_unit, quantity)
+        except InvalidValueError as error:
             unit = "" if written_unit == "1" else f" {written_unit}"
-            raise self.wrong(f" = {shown(value)}{unit}: expected {error}", key) from None
+            raise self.make_error(f" = {quote_value(value)}{unit}: expected {error}", key) from None
 
     def value(self, key: str, quantity: Any) -> float:
-        return self.converted(key, *self.quantity(key, quantity.unit), quantity)
+        return self.convert(key, *self.quantity(key, quantity.unit), quantity)
 
     def values(self, key: str, quantity: Any, count: int | None = None) -> tuple[float, ...]:
         value, written_unit = self.quantity(key, quantity.unit)
         if not isinstance(value, list) or (count is not None and len(value) != count):
             raise self.error(key, value, f"{count if count is not None else 'a list of'} numbers")
-        return tuple(self.converted(key, element, written_unit, quantity) for element in value)
+        return tuple(self.convert(key, element, written_unit, quantity) for element in value)
 
     def three_values(self, key: str, quantity: Any) -> Vec3:
         return Vec3(*self.values(key, quantity, 3))
 
-    def record(self, kind: type[Any]) -> Any:
+    def record(self, record_type: type[Any]) -> Any:
         """Read a named tuple whose fields are the table's keys, each with the unit and sign its annotation declares."""
-        values = self.fields(kind)
+        values = self.fields(record_type)
         self.finish()
-        return kind(**values)
+        return record_type(**values)
 
-    def fields(self, kind: type[Any], lacking: bool = False) -> dict[str, Any]:
-        """Read the fields of a record that the table contains; absent ones need a default, unless `lacking` is set."""
+    def fields(self, record_type: type[Any], allow_missing: bool = False) -> dict[str, Any]:
+        """Read the fields of a record that the table contains; absent ones need a default, unless `allow_missing` is set."""
         values: dict[str, Any] = {}
-        for key, record_field in fields_of(kind).items():
-            if key not in self and (lacking or key in kind._field_defaults):
+        for name, record_field in record_fields(record_type).items():
+            key = record_field.key
+            if key not in self and (allow_missing or name in record_type._field_defaults):
                 continue
             read: Callable[..., Any] = (
-                self.three_values if record_field.numbers == 3 else self.value if record_field.numbers else self.values
+                self.three_values if record_field.length == 3 else self.value if record_field.length else self.values
             )
-            values[key] = self.noted(partial(read, key, record_field.quantity), None)
+            values[name] = self.read_or_report(partial(read, key, record_field.quantity), None)
         return values
 
 
-def is_file(name: str | Path) -> bool:
+def is_toml_path(name: str | Path) -> bool:
     """Whether a name is a file path rather than a shipped name; "x.toml/" and "x.toml/." are paths as well."""
     return Path(name).suffix == ".toml"
 
 
-class Found(NamedTuple):
+class TomlText(NamedTuple):
     """The text of a file, its name in errors, and its folder, to which relative paths refer; None for a shipped file."""
 
     text: str
@@ -338,10 +349,10 @@ class Found(NamedTuple):
     folder: Path | None = None
 
 
-class Shipped(NamedTuple):
+class ShippedFiles(NamedTuple):
     """The shipped files of one format: its name in messages, the package that contains them, its error class."""
 
-    kind: str
+    format_name: str
     package: str
     error: type[ValueError]
 
@@ -349,19 +360,21 @@ class Shipped(NamedTuple):
         entries = resources.files(self.package).iterdir()
         return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".toml"))
 
-    def find(self, name_or_path: str | Path) -> Found:
+    def find(self, name_or_path: str | Path) -> TomlText:
         """Read a shipped file by its name, or any other file by its path."""
         path, name = Path(name_or_path), str(name_or_path)
-        if is_file(name_or_path):
+        if is_toml_path(name_or_path):
             try:
-                return Found(read_text(path), path.name, path.parent)
+                return TomlText(read_text(path), path.name, path.parent)
             except (OSError, UnicodeDecodeError) as error:
-                raise self.error(f"{path}: cannot be read ({error}); expected a {self.kind} file") from None
+                raise self.error(f"{path}: cannot be read ({error}); expected a {self.format_name} file") from None
         if name not in self.names():
             shipped_names = ", ".join(self.names())
-            raise self.error(f"no {self.kind} {shown(name)}; expected a .toml file or one of {shipped_names}")
+            raise self.error(
+                f"no {self.format_name} {quote_value(name)}; expected a .toml file or one of {shipped_names}"
+            )
         entry = resources.files(self.package).joinpath(f"{name}.toml")
-        return Found(entry.read_text(encoding="utf-8"), f"{name}.toml")
+        return TomlText(entry.read_text(encoding="utf-8"), f"{name}.toml")
 
 
 def toml_value(value: Any) -> str:

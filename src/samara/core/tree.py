@@ -9,7 +9,7 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3
 from samara.core.quantity import Scalar
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.core.types import Array
 
 Tree: TypeAlias = Any
@@ -29,15 +29,15 @@ def unflatten(template: Tree, leaves: Iterator[Scalar]) -> Tree:
     return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
 
 
-def shape_of(record: Tree) -> Hashable:
+def tree_structure(record: Tree) -> Hashable:
     """Return the structure of a record of tuples and frozen dataclasses: equal for records that differ only in their floats."""
     if isinstance(record, float):
         return float
     if isinstance(record, tuple):
-        return type(record), tuple(shape_of(value) for value in record)
+        return type(record), tuple(tree_structure(value) for value in record)
     if is_dataclass(record) and not isinstance(record, type):
         values = (getattr(record, field.name) for field in fields(record) if field.compare)
-        return type(record), tuple(shape_of(value) for value in values)
+        return type(record), tuple(tree_structure(value) for value in values)
     return record
 
 
@@ -54,7 +54,7 @@ def leaf_names(tree: Tree, prefix: str = "") -> list[str]:
     return [name for branch, branch_name in zip(tree, names, strict=True) for name in leaf_names(branch, branch_name)]
 
 
-def numbers_in(value: object, name: str) -> Array:
+def float_array(value: object, name: str) -> Array:
     """Convert to an array of floats; ValueError with `name` for texts, ragged rows and other non-numeric values."""
     try:
         array = np.asarray(value)
@@ -62,14 +62,14 @@ def numbers_in(value: object, name: str) -> Array:
             return array.astype(float, copy=False)
     except (ValueError, TypeError, OverflowError):  # ragged rows
         pass
-    raise ValueError(f"{name} is {shown(value)}; expected numbers, in rows of equal length")
+    raise ValueError(f"{name} is {quote_value(value)}; expected numbers, in rows of equal length")
 
 
-def three_in(value: object, name: str) -> Vec3:
+def finite_vector(value: object, name: str) -> Vec3:
     """Convert to a vector of three finite numbers; ValueError with `name` otherwise."""
-    numbers = numbers_in(value, name)
+    numbers = float_array(value, name)
     if numbers.shape != (3,) or not np.isfinite(numbers).all():
-        raise ValueError(f"{name} is {shown(value)}; expected three finite numbers")
+        raise ValueError(f"{name} is {quote_value(value)}; expected three finite numbers")
     return Vec3(*numbers.tolist())
 
 
@@ -94,7 +94,7 @@ def require_finite(tree: Tree, label: str) -> None:
 
 def packer(template: Tree) -> Callable[[Tree], list[Scalar]]:
     """Return pack(tree): the leaves of a tree shaped like the template, in order."""
-    return eval(f"lambda tree: [{', '.join(_places(template, 'tree'))}]")
+    return eval(f"lambda tree: [{', '.join(_leaf_expressions(template, 'tree'))}]")
 
 
 def unpacker(template: Tree) -> Callable[[Scalar], Tree]:
@@ -106,10 +106,10 @@ def unpacker(template: Tree) -> Callable[[Scalar], Tree]:
     return eval(f"lambda leaves: {expression}", namespace)
 
 
-def _places(template: Tree, expression: str) -> list[str]:
+def _leaf_expressions(template: Tree, expression: str) -> list[str]:
     if not isinstance(template, tuple):
         return [expression]
-    return [leaf for i, branch in enumerate(template) for leaf in _places(branch, f"{expression}[{i}]")]
+    return [leaf for i, branch in enumerate(template) for leaf in _leaf_expressions(branch, f"{expression}[{i}]")]
 
 
 def _rebuild(template: Tree, index: int, namespace: dict[str, object]) -> tuple[str, int]:
@@ -139,19 +139,19 @@ def quaternion_order(layout: str | None) -> list[int]:
     return ["wxyz".index(letter) for letter in layout]
 
 
-def rows_in(x: object, name: str) -> list[Scalar]:
+def array_rows(x: object, name: str) -> list[Scalar]:
     """Return the rows of a stacked array; scalars become Python floats."""
-    return [row if np.ndim(row) else float(row) for row in numbers_in(x, name)]
+    return [row if np.ndim(row) else float(row) for row in float_array(x, name)]
 
 
-def stacked(state: Tree, layout: str) -> Array:
+def stack_state(state: Tree, layout: str) -> Array:
     """Stack all components of a state into an array, with the attitude `q_WB` in the layout's order."""
     reordered = state._replace(q_WB=Quat(*(state.q_WB[i] for i in quaternion_order(layout))))
     return np.stack(np.broadcast_arrays(*(np.asarray(leaf, dtype=float) for leaf in flatten(reordered))))
 
 
-def unstacked(rows: list[Scalar], template: Tree, layout: str | None) -> Tree:
-    """Rebuild a state shaped like the template from its rows: the inverse of `stacked`."""
+def unstack_state(rows: list[Scalar], template: Tree, layout: str | None) -> Tree:
+    """Rebuild a state shaped like the template from its rows: the inverse of `stack_state`."""
     state = unflatten(template, iter(rows))
     stored = dict(zip(quaternion_order(layout), state.q_WB, strict=True))
     return state._replace(q_WB=Quat(*(stored[i] for i in range(4))))

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from samara.core.algebra import Vec3
-from samara.core.coerce import UnfitError
-from samara.core.quantity import Quantity, Unit, expected
+from samara.core.coerce import InvalidValueError
+from samara.core.quantity import FileKey, Quantity, Unit, violated_requirement
 
 _G, _DEGREE = 9.80665, math.pi / 180.0
 CONVERSIONS: dict[tuple[str, str], Callable[[float], float]] = {
@@ -57,36 +57,39 @@ SPELLINGS = {
 }
 
 
-def units_for(unit: str) -> list[str]:
+def accepted_units(unit: str) -> list[str]:
     """Return the units in which a quantity with this SI unit may be written, the SI unit first."""
     return [unit, *(alternative for alternative, target in CONVERSIONS if target == unit)]
 
 
-def converted(value: Any, unit: str, quantity: Any) -> float:
-    """Convert a number from `unit` to the unit of its quantity; UnfitError states the expected value."""
-    if requirement := expected(value, quantity):
-        raise UnfitError(requirement)
+def convert_to_si(value: Any, unit: str, quantity: Any) -> float:
+    """Convert a number from `unit` to the unit of its quantity; InvalidValueError states the expected value."""
+    if requirement := violated_requirement(value, quantity):
+        raise InvalidValueError(requirement)
     return CONVERSIONS.get((unit, quantity.unit), float)(value)
 
 
-class Field(NamedTuple):
-    """The form of a record's field in a file: one number, a vector of 3, or (0) a list of any length."""
+class RecordField(NamedTuple):
+    """The form of a record's field in a file: its key, and one number, a vector of 3, or (0) a list of any length."""
 
-    numbers: int
+    length: int
     quantity: Any
     is_direction: bool = False
+    key: str = ""
 
 
-def fields_of(record_type: type[Any]) -> dict[str, Field]:
+def record_fields(record_type: type[Any]) -> dict[str, RecordField]:
     """Return the fields of a record as their annotations declare them."""
     fields = {}
     for name, hint in get_type_hints(record_type, include_extras=True).items():
         if get_origin(hint) is tuple:
-            fields[name] = Field(0, get_args(get_args(hint)[0])[1])
+            fields[name] = RecordField(0, get_args(get_args(hint)[0])[1], key=name)
             continue
-        base, quantity = get_args(hint)[:2]
+        base, quantity, *annotations = get_args(hint)
+        key = next((note.name for note in annotations if isinstance(note, FileKey)), name)
         if isinstance(quantity, Unit):
-            fields[name] = Field(3, Quantity("1", -1.0, 1.0), True)
+            fields[name] = RecordField(3, Quantity("1", -1.0, 1.0), True, key)
         else:
-            fields[name] = Field(3 if base is Vec3 else 0 if get_origin(base) is tuple else 1, quantity)
+            length = 3 if base is Vec3 else 0 if get_origin(base) is tuple else 1
+            fields[name] = RecordField(length, quantity, key=key)
     return fields

@@ -74,7 +74,7 @@ class BodyWrench(NamedTuple):
     tau_body: Vec3
 
 
-def propulsors_of(vehicle: Vehicle) -> tuple[Propulsor, ...]:
+def vehicle_propulsors(vehicle: Vehicle) -> tuple[Propulsor, ...]:
     """Return r_b, axis_b, dir and inertia of each rotor of a vehicle: axis_b = −(its thrust axis), dir = its spin."""
     return tuple(
         Propulsor(frd_from_flu(rotor.r_B), -frd_from_flu(rotor.axis_B), rotor.spin, rotor.inertia)

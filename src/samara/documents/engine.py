@@ -38,18 +38,18 @@ from samara.core.algebra import (
 from samara.core.ops import clamp
 from samara.core.quantity import Quantity, Scalar
 from samara.core.tree import require_finite
-from samara.documents.single_vehicle import with_single_vehicle_effects
+from samara.documents.single_vehicle import add_single_vehicle_effects
 from samara.physics.effect import Role, Wrench
 from samara.physics.frames import state_ned_frd_from_enu_flu
 from samara.physics.multirotor import wrench_breakdown
 from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
-from samara.physics.rotors.propulsion import delivered
+from samara.physics.rotors.propulsion import apply_effectiveness
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Environment, State, Vehicle, initial_effects
 from samara.record.run import Run
 from samara.record.telemetry import PositionReference, Telemetry
-from samara.sim.initial_state import standing
-from samara.vehicles.build import ContactShape, Provenance, build_vehicle, effects_by_name
+from samara.sim.initial_state import standing_state
+from samara.vehicles.build import ContactShape, Provenance, build_vehicle, effect_tables
 from samara.vehicles.check import check_numbers
 from samara.vehicles.defaults import clearance
 from samara.vehicles.loader import vehicle
@@ -57,7 +57,7 @@ from samara.vehicles.loader import vehicle
 MOTORS = 4
 RECOMMENDED_STEP = 5e-3  # [s]: the document's "use dt ≤ 5 ms"
 RK4_STEP = 1e-3  # [s]: at 5 ms RK4 through a lag of 15 ms errs by 3e-5 m/s in a tenth of a second, at 1 ms by 4e-8
-LONGEST_STEP = 3600.0  # [s]: a longer step is taken for a mistake
+MAX_STEP = 3600.0  # [s]: a longer step is taken for a mistake
 
 
 # Parameters --------------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ _MOMENTS = Vec3(_CRAZYFLIE.inertia_B.xx, _CRAZYFLIE.inertia_B.yy, _CRAZYFLIE.ine
 _DECAY = Vec3(*(c / moment for c, moment in zip(_CRAZYFLIE["damping"].linear, _MOMENTS, strict=True)))
 
 
-class Inertia(NamedTuple):
+class PrincipalInertia(NamedTuple):
     """Principal moments of inertia [kg·m²]."""
 
     Jxx: float
@@ -88,12 +88,12 @@ class CrazyflieParams:
 
     mass: Annotated[float, Quantity("kg", 1e-6, 1.0)] = _CRAZYFLIE.mass
     armLength: Annotated[float, Quantity("m", 1e-3, 1.0)] = norm(_ROTOR.r_B)
-    inertia: Annotated[Inertia, Quantity("kg m^2", 1e-9, 1.0)] = Inertia(*_MOMENTS)  # noqa: RUF009 - it cannot change
+    inertia: Annotated[PrincipalInertia, Quantity("kg m^2", 1e-9, 1.0)] = PrincipalInertia(*_MOMENTS)  # noqa: RUF009 - it cannot change
     thrustCoeff: Annotated[float, Quantity("N s^2/rad^2", 1e-12, 1.0)] = _ROTOR.k_thrust
     torqueCoeff: Annotated[float, Quantity("N m s^2/rad^2", 0.0, 1.0)] = _ROTOR.k_torque
     omegaMin: Annotated[float, Quantity("rad/s", 0.0, 1e4)] = _ROTOR.motor.speed_min
     omegaMax: Annotated[float, Quantity("rad/s", 1.0, 1e4)] = _ROTOR.motor.speed_max
-    tauMotor: Annotated[float, Quantity("s", 1e-6, 10.0)] = _ROTOR.motor.rise
+    tauMotor: Annotated[float, Quantity("s", 1e-6, 10.0)] = _ROTOR.motor.time_constant_up
     gravity: Annotated[float, Quantity("m/s^2", 1e-6, 100.0)] = _CRAZYFLIE["gravity"].acceleration
     dragLinear: Annotated[Vec3, Quantity("N s/m", 0.0, 1.0)] = _CRAZYFLIE["drag"].linear
     dragAngular: Annotated[Vec3, Quantity("1/s", 0.0, 100.0)] = _DECAY
@@ -124,7 +124,7 @@ def _mirror_rotor(rotor: Rotor) -> Rotor:
 ALLOCATIONS: dict[str, Callable[[Rotor], Rotor]] = {"documented": _mirror_rotor, "geometric": lambda rotor: rotor}
 
 
-def engine_numbers(params: Scalar, allocation: str) -> dict[str, Scalar]:
+def engine_parameters(params: Scalar, allocation: str) -> dict[str, Scalar]:
     """Return the engine vehicle's parameters by path: plain arithmetic on `params`, for any scalar type."""
     motor = Lag(params.omegaMin, params.omegaMax, params.tauMotor, params.tauMotor)
     scaled_rotors = [
@@ -156,25 +156,25 @@ def engine_vehicle(
     """
     if allocation not in ALLOCATIONS:
         raise ValueError(f"allocation {allocation!r}: expected one of {', '.join(ALLOCATIONS)}")
-    parameters = engine_numbers(params, allocation)
-    extra_effects = effects_by_name(effects)
+    parameters = engine_parameters(params, allocation)
+    extra_effects = effect_tables(effects)
     contact = _CRAZYFLIE["contact"] if extra_effects.pop("contact", False) else None
     base = build_vehicle(
         _CRAZYFLIE.name if allocation == "geometric" else f"{_CRAZYFLIE.name}_torques",
         mass=parameters["mass"],
         inertia=params.inertia,
         rotors=parameters["rotors"],
-        contact=ContactShape(contact.points_B, contact.top, _CRAZYFLIE["contact"].surface.friction)
+        contact=ContactShape(contact.points_B, contact.top_height, _CRAZYFLIE["contact"].surface.friction)
         if contact
         else None,
         effects={
             "gravity": {"acceleration": parameters["gravity.acceleration"]},
-            "drag": {"axes": "world", "linear": parameters["drag.linear"]},
+            "drag": {"frame": "world", "linear": parameters["drag.linear"]},
             "damping": {"linear": parameters["damping.linear"]},
         },
         provenance=Provenance(f"{_CRAZYFLIE.structure.description}, {allocation} allocation"),
     )
-    return with_single_vehicle_effects(base, extra_effects)
+    return add_single_vehicle_effects(base, extra_effects)
 
 
 # Compiling takes a hundred thousand times as long as a step: engines of equal vehicles share the result.
@@ -236,10 +236,10 @@ class DroneEngine:
         self.params = params or CrazyflieParams()
         self.allocation = allocation
         self.vehicle = engine_vehicle(self.params, allocation, effects)
-        self._effects = tuple(effects_by_name(effects))
-        self.wind_W = _three(wind_W, "wind_W")
+        self._effects = tuple(effect_tables(effects))
+        self.wind_W = _finite_vector(wind_W, "wind_W")
         self._simulator = _compiled(self.vehicle, backend=backend)
-        self._records = telemetry
+        self._is_recording = telemetry
         self.reset()
 
     def __repr__(self) -> str:
@@ -254,7 +254,7 @@ class DroneEngine:
 
     @wind_W.setter
     def wind_W(self, wind_W: Sequence[float]) -> None:
-        self._environment = CALM._replace(wind_W=_three(wind_W, "wind_W"))
+        self._environment = CALM._replace(wind_W=_finite_vector(wind_W, "wind_W"))
 
     def reset(
         self,
@@ -276,18 +276,18 @@ class DroneEngine:
             expected = f"expected {MOTORS} numbers that are not negative"
             raise ValueError(f"motorSpeeds = {tuple(motorSpeeds)} rad/s: {expected}")
         self._state = State(
-            p_W=Vec3(0.0, 0.0, clearance(self.vehicle)) if p_W is None else _three(p_W, "p_W"),
-            v_W=_three(v_W, "v_W"),
+            p_W=Vec3(0.0, 0.0, clearance(self.vehicle)) if p_W is None else _finite_vector(p_W, "p_W"),
+            v_W=_finite_vector(v_W, "v_W"),
             q_WB=normalize(Quat(*(float(x) for x in q_WB))),
-            omega_B=_three(omega_B, "omega_B"),
+            omega_B=_finite_vector(omega_B, "omega_B"),
             rotor_speed=tuple(float(speed) for speed in motorSpeeds),
             effects=initial_effects(self.vehicle),
         )
         if p_W is None:
-            self._state = standing(self._state, ZERO, self.vehicle, CALM, lambda p_W, q_WB, vehicle: CALM.ground)
+            self._state = standing_state(self._state, ZERO, self.vehicle, CALM, lambda p_W, q_WB, vehicle: CALM.ground)
         self._command = (0.0,) * MOTORS
         self._time = 0.0
-        self._telemetry = Telemetry(self.vehicle) if self._records else None
+        self._telemetry = Telemetry(self.vehicle) if self._is_recording else None
 
     @property
     def time(self) -> float:
@@ -300,7 +300,7 @@ class DroneEngine:
         return self._command
 
     def apply_motor_commands(self, u0: float, u1: float, u2: float, u3: float) -> None:
-        """Ω_cmd = Ω_min + u (Ω_max − Ω_min), until the next call; u is clipped to [0, 1]; ValueError for NaN"""
+        """Ω_cmd = Ω_min + u (Ω_max − Ω_min), until the next call; u is clipped to [0, 1]; raise ValueError for NaN"""
         for i, u in enumerate((u0, u1, u2, u3)):
             if not isinstance(u, Real) or math.isnan(u):
                 raise ValueError(f"motor command u{i} is {u!r}; expected a number within [0, 1]")
@@ -313,8 +313,8 @@ class DroneEngine:
         under a constant command Ω(t) is exact for any dt, except with a battery that sags or an actuator before the motor.
         Warns above 5 ms, the document's limit.
         """
-        if not isinstance(dt, Real) or not 0.0 < dt <= LONGEST_STEP:
-            raise ValueError(f"dt = {dt!r} s: expected a positive number, at most {LONGEST_STEP:g}")
+        if not isinstance(dt, Real) or not 0.0 < dt <= MAX_STEP:
+            raise ValueError(f"dt = {dt!r} s: expected a positive number, at most {MAX_STEP:g}")
         dt = float(dt)
         steps = math.ceil(dt / RK4_STEP * (1.0 - 1e-9))
         if dt > RECOMMENDED_STEP:
@@ -329,7 +329,7 @@ class DroneEngine:
         stepped = self._simulator.step(self._state, self._command, dt / steps, steps, conditions)
         intermediate_roles = (Role.SUPPLY, Role.ACTUATOR)
         has_exact_lag = not any(effect.role in intermediate_roles for effect in self.vehicle.structure.effects)
-        self._state = stepped._replace(rotor_speed=self._speeds_after(dt, conditions)) if has_exact_lag else stepped
+        self._state = stepped._replace(rotor_speed=self._exact_speeds(dt, conditions)) if has_exact_lag else stepped
         self._time += dt
         if self._telemetry is not None:
             self._telemetry.add(self._time, self._state, self._command, conditions)
@@ -338,19 +338,19 @@ class DroneEngine:
         """Return the steps since the last reset as a `Run`: `run.plot()`, `run.summary()`, `run.save("run.mcap")`.
 
         `reference` is the desired position [m]: three numbers, a row for each recorded time, or a function of the time [s].
-        With one the run has tracking errors. `controller` is the name of what commanded the motors.
+        With one the run has tracking errors. `controller` is the name of the controller that commanded the motors.
         """
         if self._telemetry is None:
             raise ValueError("this engine records nothing: expected DroneEngine(telemetry=True)")
         return self._telemetry.run("DroneEngine", controller, reference)
 
-    def _speeds_after(self, dt: float, environment: Environment) -> tuple[float, ...]:
+    def _exact_speeds(self, dt: float, environment: Environment) -> tuple[float, ...]:
         motors = tuple(rotor.motor for rotor in self.vehicle.rotors)
         desired = tuple(speed_from_command(u, motor) for u, motor in zip(self._command, motors, strict=True))
         return tuple(
             lag_step(speed, target, dt, motor)
             for speed, target, motor in zip(
-                self._state.rotor_speed, delivered(desired, environment), motors, strict=True
+                self._state.rotor_speed, apply_effectiveness(desired, environment), motors, strict=True
             )
         )
 
@@ -375,7 +375,7 @@ class DroneEngine:
 DronePhysicsEngine = DroneEngine
 
 
-def _three(values: Sequence[float], name: str) -> Vec3:
+def _finite_vector(values: Sequence[float], name: str) -> Vec3:
     if len(values) != 3:
         raise ValueError(f"{name} = {values!r}: expected 3 numbers")
     vector = Vec3(*(float(x) for x in values))
@@ -390,7 +390,7 @@ def _three(values: Sequence[float], name: str) -> Vec3:
 class MotorModel:
     """Ω̇ = (Ω_cmd − Ω) / τ: one motor, with its time constant [s] and its present speed [rad/s]"""
 
-    tau: float = _ROTOR.motor.rise
+    tau: float = _ROTOR.motor.time_constant_up
     speed: float = 0.0
 
     def __post_init__(self) -> None:

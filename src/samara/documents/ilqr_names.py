@@ -26,7 +26,8 @@ MPC_NAMES = {
 
 
 def mpc_options(**options: float) -> dict[str, float]:
-    """Translate options from the document's names to those of `ILQR`; TypeError for a name the document does not have."""
+    """Translate options from the document's names to those of `ILQR`; raise TypeError for a name the document does not
+    have."""
     unknown = [name for name in options if name not in MPC_NAMES]
     if unknown:
         raise TypeError(f"the iLQR document has no option {unknown[0]!r}; expected some of {', '.join(MPC_NAMES)}")

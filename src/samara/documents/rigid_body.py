@@ -34,7 +34,7 @@ from samara.core.tree import flatten, leaf_names, unflatten
 from samara.core.types import Array
 from samara.documents.drone_physics.arguments import GimbalLockWarning as GimbalLockWarning
 from samara.documents.drone_physics.arguments import warn_near_gimbal_lock
-from samara.documents.single_vehicle import with_single_vehicle_effects
+from samara.documents.single_vehicle import add_single_vehicle_effects
 from samara.physics.motion.body import angular_momentum, attitude_rate, euler_rates, kinetic_energy
 from samara.physics.motion.gravity import Gravity, potential_energy, weight
 from samara.physics.multirotor import derivative
@@ -43,12 +43,12 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Command, State, Vehicle, initial_effects
 from samara.record.run import Run
 from samara.record.telemetry import PositionReference, Telemetry
-from samara.vehicles.build import ContactShape, Provenance, build_vehicle, effects_by_name
+from samara.vehicles.build import ContactShape, Provenance, build_vehicle, effect_tables
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import vehicle as load_vehicle
 
 _ADVICE = "with a quaternion in place of the angles, `quad.quaternion_state(x)`, there is no such attitude"
-_PLACE = ("x", "y", "z", "vx", "vy", "vz")
+_MOTION = ("x", "y", "z", "vx", "vy", "vz")
 _ANGLES = ("φ", "θ", "ψ")
 _QUATERNION = ("qw", "qx", "qy", "qz")
 _RATES = ("ωx", "ωy", "ωz")
@@ -76,7 +76,7 @@ def _parameter(name: str, read: Callable[["RigidBodyQuadrotor"], Scalar], descri
     """Create a property that reads from the vehicle; setting it rebuilds the vehicle."""
 
     def write(quad: "RigidBodyQuadrotor", value: ArrayLike | None) -> None:
-        quad._set(**{name: value})
+        quad._rebuild(**{name: value})
 
     return property(read, write, doc=description)
 
@@ -85,16 +85,16 @@ class RigidBodyQuadrotor:
     """m v̇ = R [0, 0, F] − [0, 0, m g] − D v,  η̇ = W(φ, θ) ω,  I ω̇ = τ − ω × Iω
 
     Defaults are the document's: mass 1.2 kg, I diag(0.0081, 0.0081, 0.0142) kg m², g 9.81 m/s², D diag(0.1, 0.1,
-    0.15) N s/m. `inertia` is three numbers or a symmetric 3×3 matrix, instead of Ixx, Iyy, Izz. `D` is one number, three, or
-    a diagonal matrix; D=0 means without drag, g=0 without weight. `motor_lag` is the time constant [s] of four motors that
-    follow the speeds for u, with rotors of `rotor_radius` [m].
+    0.15) N s/m. `inertia` is three numbers or a symmetric 3×3 matrix, instead of Ixx, Iyy, Izz. `D` is one
+    number, three, or a diagonal matrix; D=0 means without drag, g=0 without weight. `motor_lag` is the time constant [s]
+    of four motors that follow the speeds for u, with rotors of `rotor_radius` [m].
 
     Every parameter can be set later: `quad.D = 0`, `quad.m = 1.5`, `quad.I = (0.01, 0.01, 0.02)`, `quad.motor_lag = 0.05`.
     Matrices must be set completely; their elements are read-only.
 
-    `effects` are those of `samara.switch_on`, with or without parameters: `effects={"damping": {"linear": [1e-3] * 3}}`, or
-    with motors `effects={"ground_effect": True, "battery": {"capacity": 18000.0}}`; and "contact", feet and a floor at height
-    0. `wind_W` is the wind [m/s], three numbers or a function of t.
+    `effects` are those of `samara.switch_on`, with or without parameters: `effects={"damping_torque": {"linear": [1e-3]
+    * 3}}`, or with motors `effects={"ground_effect": True, "battery": {"capacity": 18000.0}}`; and "contact", feet and a
+    floor at height 0. `wind_W` is the wind [m/s], three numbers or a function of t.
     """
 
     def __init__(
@@ -119,11 +119,11 @@ class RigidBodyQuadrotor:
             number if number is not None else default
             for number, default in zip((Ixx, Iyy, Izz), (documented.xx, documented.yy, documented.zz), strict=True)
         ]
-        self._effects, self._wind = effects_by_name(effects), _wind(wind_W)
+        self._effects, self._wind = effect_tables(effects), _wind_function(wind_W)
         self._settings = _Settings(mass, moments if inertia is None else inertia, g, D, motor_lag, rotor_radius)
-        self._set()
+        self._rebuild()
 
-    def _set(self, **changes: ArrayLike | None) -> None:
+    def _rebuild(self, **changes: ArrayLike | None) -> None:
         """Rebuild the vehicle with changed settings; if that fails, nothing changes."""
         settings = self._settings._replace(**changes)
         vehicle = _vehicle(settings, self._effects)
@@ -133,12 +133,12 @@ class RigidBodyQuadrotor:
         effect_names = [effect.name for effect in vehicle.structure.effects]
         states = zip(initial_effects(vehicle), effect_names, strict=True)
         extra = tuple(leaf for tree, name in states for leaf in leaf_names(tree, name))
-        self._layouts = tuple((*_PLACE, *attitude, *_RATES, *motors, *extra) for attitude in (_ANGLES, _QUATERNION))
+        self._layouts = tuple((*_MOTION, *attitude, *_RATES, *motors, *extra) for attitude in (_ANGLES, _QUATERNION))
         self._I = _read_only([list(row) for row in vehicle.inertia_B.rows])
         self._D = _read_only(np.diag(vehicle["drag"].linear if vehicle.has("drag") else ZERO))
 
     def __repr__(self) -> str:
-        lag = f", motor_lag={self._vehicle.rotors[0].motor.rise:g}" if self._vehicle.rotors else ""
+        lag = f", motor_lag={self._vehicle.rotors[0].motor.time_constant_up:g}" if self._vehicle.rotors else ""
         drag, inertia = self.D.diagonal().tolist(), self.I.tolist()
         also = f", effects={list(self._effects)}" if self._effects else ""
         return f"RigidBodyQuadrotor(mass={self.m:g}, inertia={inertia}, g={self.g:g}, D={drag}{lag}{also})"
@@ -166,7 +166,7 @@ class RigidBodyQuadrotor:
     )
     motor_lag = _parameter(
         "motor_lag",
-        lambda quad: quad.vehicle.rotors[0].motor.rise if quad.vehicle.rotors else None,
+        lambda quad: quad.vehicle.rotors[0].motor.time_constant_up if quad.vehicle.rotors else None,
         "Time constant of the motors [s]; None without motors. With motors a state has their four speeds.",
     )
     rotor_radius = _parameter(
@@ -184,7 +184,7 @@ class RigidBodyQuadrotor:
 
     def wind_W(self, t: Scalar = 0.0) -> Array:
         """The wind at a time  [m/s]"""
-        return _stacked(self._wind(t))
+        return _stack(self._wind(t))
 
     def dynamics(self, t: Scalar, x: ArrayLike, u: ArrayLike) -> Array:
         """ẋ at the state x under u = [F, τφ, τθ, τψ], in the shape of x; only the wind depends on t
@@ -199,7 +199,7 @@ class RigidBodyQuadrotor:
         else:
             warn_near_gimbal_lock(attitude.pitch, _ADVICE, stacklevel=2)
             attitude_derivative = euler_rates(attitude, state.omega_B)
-        return _stacked(rate.p_W, rate.v_W, attitude_derivative, rate.omega_B, rate.rotor_speed, flatten(rate.effects))
+        return _stack(rate.p_W, rate.v_W, attitude_derivative, rate.omega_B, rate.rotor_speed, flatten(rate.effects))
 
     def telemetry(
         self,
@@ -249,7 +249,7 @@ class RigidBodyQuadrotor:
         Takes three angles, (φ, θ, ψ) as one argument, a quaternion (w, x, y, z), or a complete state.
         """
         matrix = matrix_from_quat(_unit(self._attitude(attitude)))
-        return _stacked(matrix).reshape(3, 3, *np.shape(matrix.xx + matrix.yz))
+        return _stack(matrix).reshape(3, 3, *np.shape(matrix.xx + matrix.yz))
 
     def euler_rate_matrix(self, *angles: ArrayLike) -> Array:
         """W(φ, θ) with η̇ = W ω: (3, 3), or (3, 3, k)
@@ -264,7 +264,7 @@ class RigidBodyQuadrotor:
             euler = euler_from_quat(_unit(attitude)) if isinstance(attitude, Quat) else attitude
         warn_near_gimbal_lock(euler.pitch, _ADVICE, stacklevel=2)
         columns = (euler_rates(euler, axis_B) for axis_B in (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), UP))
-        return np.stack([_stacked(column, like=euler) for column in columns], axis=1)
+        return np.stack([_stack(column, like=euler) for column in columns], axis=1)
 
     def get_body_axes(self, *attitude: ArrayLike) -> tuple[Array, Array, Array]:
         """Return the columns of R: the body's x, y and z axes in the world; arguments as for `rotation_matrix`."""
@@ -273,7 +273,7 @@ class RigidBodyQuadrotor:
 
     def linear_momentum(self, x: ArrayLike) -> Array:
         """P_W = m v, constant without forces  [N·s]"""
-        return _stacked(self.state(x).v_W * self.m)
+        return _stack(self.state(x).v_W * self.m)
 
     def angular_momentum(self, x: ArrayLike, frame: str | None = None) -> Array:
         """L_W = R I ω, constant without torque; in the body L_B = I ω, of which only the length is constant  [N·m·s]
@@ -289,7 +289,7 @@ class RigidBodyQuadrotor:
         else:
             state = self.state(x)
             q_WB, omega_B = IDENTITY if frame == "body" else state.q_WB, state.omega_B
-        return _stacked(angular_momentum(q_WB, omega_B, inertia_B=self._vehicle.inertia_B))
+        return _stack(angular_momentum(q_WB, omega_B, inertia_B=self._vehicle.inertia_B))
 
     def total_energy(self, x: ArrayLike) -> Scalar:
         """E = ½ m v² + ½ ω·Iω + m g z, constant without thrust, torque and drag  [J]"""
@@ -301,13 +301,13 @@ class RigidBodyQuadrotor:
 
     def quaternion_state(self, x: ArrayLike) -> Array:
         """Return x with a unit quaternion (w, x, y, z) in place of the angles: 13 numbers, or 17 with motors."""
-        return _stacked(flatten(self.state(x)))
+        return _stack(flatten(self.state(x)))
 
     def euler_state(self, x: ArrayLike) -> Array:
         """Return x with the angles φ, θ, ψ in place of the quaternion: 12 numbers, or 16 with motors."""
         state, attitude = self._split(x)
         angles = euler_from_quat(state.q_WB) if isinstance(attitude, Quat) else attitude
-        return _stacked(*state[:2], angles, *state[3:5], flatten(state.effects))
+        return _stack(*state[:2], angles, *state[3:5], flatten(state.effects))
 
     def state(self, x: ArrayLike) -> State:
         """Return x as a `samara.State` of `vehicle`."""
@@ -356,7 +356,8 @@ def _components(values: ArrayLike, label: str, layouts: tuple[tuple[str, ...], .
 
 
 def _quaternion(rows: Sequence[Scalar]) -> Quat:
-    """Return the quaternion; ValueError if its length is not within a factor 2 of 1, far beyond the drift of a solver."""
+    """Return the quaternion; raise ValueError if its length is not within a factor 2 of 1, far beyond the drift of a
+    solver."""
     length = np.sqrt(sum(np.square(row) for row in rows))
     if not np.all((length > 0.5) & (length < 2.0)):
         worst = np.ravel(length)[np.argmax(np.abs(np.log(np.ravel(length) + 1e-300)))]
@@ -368,7 +369,7 @@ def _unit(attitude: Euler | Quat) -> Quat:
     return normalize(attitude) if isinstance(attitude, Quat) else quat_from_euler(*attitude)
 
 
-def _stacked(*parts: Sequence[Scalar], like: Sequence[Scalar] = ()) -> Array:
+def _stack(*parts: Sequence[Scalar], like: Sequence[Scalar] = ()) -> Array:
     leaves = [leaf for part in parts for leaf in part]
     if not any(isinstance(leaf, np.ndarray) for leaf in (*leaves, *like)):
         return np.array(leaves)  # broadcasting twelve floats takes as long as the physics
@@ -403,12 +404,12 @@ def _vehicle(settings: _Settings, effects: Mapping[str, object]) -> Vehicle:
             inertia=_inertia(inertia),
             rotors=() if lag is None else _rotors(documented, lag, radius),
             actuation="wrench" if lag is None else "speed",
-            contact=ContactShape(contact.points_B, contact.top, documented["contact"].surface.friction)
+            contact=ContactShape(contact.points_B, contact.top_height, documented["contact"].surface.friction)
             if contact
             else None,
             effects={
                 "gravity": documented["gravity"] if g is None or weightless else Gravity(_number("g", g)),
-                "drag": {"axes": "world", "linear": drag} if any(drag) else None,
+                "drag": {"frame": "world", "linear": drag} if any(drag) else None,
             },
             provenance=Provenance(documented.structure.description),
         )
@@ -416,7 +417,7 @@ def _vehicle(settings: _Settings, effects: Mapping[str, object]) -> Vehicle:
     lag = None if motor_lag is None else _number("motor_lag", motor_lag)
     base = body(lag, 0.0 if rotor_radius is None else _number("rotor_radius", rotor_radius))
     try:
-        vehicle = with_single_vehicle_effects(base, extra_effects)
+        vehicle = add_single_vehicle_effects(base, extra_effects)
     except VehicleError as error:
         for names, trial_radius in ((["motor_lag"], 0.0), (["motor_lag", "rotor_radius"], 0.1)):
             missing = [name for name in names if {"motor_lag": motor_lag, "rotor_radius": rotor_radius}[name] is None]
@@ -431,7 +432,7 @@ def _vehicle(settings: _Settings, effects: Mapping[str, object]) -> Vehicle:
 
 def _accepts(vehicle: Vehicle, effects: Mapping[str, object]) -> bool:
     try:
-        with_single_vehicle_effects(vehicle, effects)
+        add_single_vehicle_effects(vehicle, effects)
     except VehicleError:
         return False
     return True
@@ -471,7 +472,7 @@ def _diagonal(argument: ArrayLike) -> Vec3:
     return Vec3(*np.broadcast_to(values, 3).tolist())
 
 
-def _wind(wind: ArrayLike | Callable[[float], ArrayLike]) -> Callable[[Scalar], Vec3]:
+def _wind_function(wind: ArrayLike | Callable[[float], ArrayLike]) -> Callable[[Scalar], Vec3]:
     """Return the wind as a function of time, with its values checked."""
 
     def evaluate(t: Scalar) -> Vec3:

@@ -8,8 +8,9 @@ from samara.vehicles.build import with_effects
 from samara.vehicles.check import VehicleError
 
 
-def with_single_vehicle_effects(vehicle: Vehicle, effects: Mapping[str, object]) -> Vehicle:
-    """Return the vehicle with these effects; VehicleError for effects that need other drones or the gusts of a simulation."""
+def add_single_vehicle_effects(vehicle: Vehicle, effects: Mapping[str, object]) -> Vehicle:
+    """Return the vehicle with these effects; raise VehicleError for effects that need other drones or the gusts of a
+    simulation."""
     if effects.get("downwash", False) is not False:
         raise VehicleError(
             f"{vehicle.name}: effect 'downwash' is the air that other drones blow down, and this one flies alone: expected a "

@@ -3,7 +3,7 @@
     estimator_state = estimator.initial(state, normals)                          # a start with known uncertainty
     estimate, estimator_state = estimator.update(samples, estimator_state, dt)   # samples["imu"].reading, samples["imu"].fresh
 
-`samples` has one sample for each name in `needs`: its latest reading, and 1 if it is new since the last update, else 0.
+`samples` has one sample for each name in `sensor_names`: its latest reading, and 1 if it is new since the last update, else 0.
 All functions are pure and component-wise: they take one drone or a batch, and every backend compiles them.
 """
 
@@ -19,7 +19,7 @@ from samara.physics.types import State
 from samara.sensors.sensor import Sensor
 
 
-class Sample(NamedTuple):
+class SensorSample(NamedTuple):
     """The latest reading of a sensor, and whether it is new: 1 or 0."""
 
     reading: Tree
@@ -55,7 +55,7 @@ class Estimate(NamedTuple):
     variances: Tree = Variances()
 
 
-class Start(NamedTuple):
+class StartUncertainty(NamedTuple):
     """Standard deviations of the initial state that an estimator receives."""
 
     position: float = 0.1  # [m]
@@ -64,7 +64,7 @@ class Start(NamedTuple):
     heading: float = 0.03  # [rad]
 
 
-STANDING = Start()
+DEFAULT_START = StartUncertainty()
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,19 @@ class Fusion:
     driver: Sensor
     aids: tuple[Sensor, ...]
     initial: Callable[[State, Sequence[Scalar]], Tree]
-    predict: Callable[[Sample, Tree, Scalar], Tree]
-    correct: Callable[[Sensor, Sample, Tree], Tree]
+    predict: Callable[[SensorSample, Tree, Scalar], Tree]
+    correct: Callable[[Sensor, SensorSample, Tree], Tree]
     estimate: Callable[[Tree], Estimate]
     start_normals: int = 0
-    knows_variances: bool = True
+    has_variances: bool = True
     normals_needed: int = 0
 
     @property
-    def needs(self) -> tuple[str, ...]:
+    def sensor_names(self) -> tuple[str, ...]:
         """Names of the required sensors, the driver first."""
         return (self.driver.name, *(sensor.name for sensor in self.aids))
 
-    def update(self, samples: Mapping[str, Sample], estimator_state: Tree, dt: Scalar) -> tuple[Estimate, Tree]:
+    def update(self, samples: Mapping[str, SensorSample], estimator_state: Tree, dt: Scalar) -> tuple[Estimate, Tree]:
         """Predict with the driver's sample, and correct with the samples of the aids that are fresh."""
         estimator_state = self.predict(samples[self.driver.name], estimator_state, dt)
         for aid in self.aids:
@@ -108,7 +108,7 @@ class EstimatorSetup(NamedTuple):
     gravity: float = STANDARD_GRAVITY
 
 
-class Options(NamedTuple):
+class EstimatorOptions(NamedTuple):
     """Parameters of an estimator in a scenario file: the fields of a named tuple, each above a bound.
 
     The estimator is built with the record as the argument `argument`. The fields are keys of the estimator's table or, with
@@ -122,40 +122,41 @@ class Options(NamedTuple):
 
 
 class EstimatorType(NamedTuple):
-    """A type of estimator: `build(setup, **records)` builds one from its options; `fuses` marks one that uses sensors."""
+    """A type of estimator: `build(setup, **records)` builds one from its options; `uses_sensors` is False for an
+    estimator without sensors."""
 
     name: str
     build: Callable[..., Any]
-    options: tuple[Options, ...] = ()
-    fuses: bool = True
+    options: tuple[EstimatorOptions, ...] = ()
+    uses_sensors: bool = True
 
 
-START_OPTIONS = Options("start", Start, above=0.0, table="start")
+START_OPTIONS = EstimatorOptions("start", StartUncertainty, above=0.0, table="start")
 POSITION_SENSORS = ("gps", "motion_capture")
 
 
 def can_fuse(sensors: Sequence[Sensor]) -> bool:
     """Whether the sensors include an IMU and a position sensor; without them the position error grows without bound."""
-    return any(sensor.kind == "imu" for sensor in sensors) and any(
-        sensor.kind in POSITION_SENSORS for sensor in sensors
+    return any(sensor.type_name == "imu" for sensor in sensors) and any(
+        sensor.type_name in POSITION_SENSORS for sensor in sensors
     )
 
 
 def require_position(sensors: Sequence[Sensor], user: str) -> None:
     """Raise ValueError if none of the sensors measures the position."""
-    if not any(sensor.kind in POSITION_SENSORS for sensor in sensors):
+    if not any(sensor.type_name in POSITION_SENSORS for sensor in sensors):
         names = ", ".join(sensor.name for sensor in sensors)
         raise ValueError(f"{user} needs a GPS receiver or motion capture; the sensors are {names}")
 
 
-def of_kind(sensors: Sequence[Sensor], kind: str) -> tuple[Sensor, ...]:
+def select_sensors(sensors: Sequence[Sensor], kind: str) -> tuple[Sensor, ...]:
     """Return the sensors of a type, in their order."""
-    return tuple(sensor for sensor in sensors if sensor.kind == kind)
+    return tuple(sensor for sensor in sensors if sensor.type_name == kind)
 
 
-def inertial(sensors: Sequence[Sensor], user: str, period: float) -> Sensor:
+def require_imu(sensors: Sequence[Sensor], user: str, period: float) -> Sensor:
     """Return the first IMU; raise ValueError if there is none, or if it is slower than the updates of the estimator."""
-    imus = of_kind(sensors, "imu")
+    imus = select_sensors(sensors, "imu")
     if not imus:
         names = ", ".join(sensor.name for sensor in sensors) or "none"
         raise ValueError(f"{user} needs an IMU such as bmi088; the sensors are {names}")

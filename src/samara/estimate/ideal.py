@@ -16,10 +16,10 @@ from functools import cache
 from typing import NamedTuple
 
 from samara.core.algebra import UP, ZERO, Vec3, quat_from_axis_angle
-from samara.core.picklable import remade
-from samara.core.quantity import Quantity, Scalar, Tree, expected
+from samara.core.picklable import picklable_factory
+from samara.core.quantity import Quantity, Scalar, Tree, violated_requirement
 from samara.core.random import gauss_markov
-from samara.estimate.estimator import EstimatorSetup, EstimatorType, Options
+from samara.estimate.estimator import EstimatorOptions, EstimatorSetup, EstimatorType
 from samara.physics.types import State
 
 NOISY_NORMALS = 13  # 3 position, 3 velocity, 1 yaw, 3 rate, 3 bias
@@ -36,30 +36,30 @@ class Estimator:
     normals_needed: int = 0
 
 
-class Noise(NamedTuple):
+class EstimateNoise(NamedTuple):
     """Standard deviations of the noise, and the correlation time of the rate bias."""
 
     position: float = 0.02  # [m]
     velocity: float = 0.05  # [m/s]
     yaw: float = 0.01  # [rad]
     rate: float = 0.005  # [rad/s]
-    rate_bias: float = 0.001  # [rad/s], once settled
+    rate_bias: float = 0.001  # [rad/s], of the stationary distribution
     bias_time: float = 50.0  # [s]
 
 
-DOCUMENT_003 = Noise()
+DEFAULT_NOISE = EstimateNoise()
 
 
 # The three as functions ---------------------------------------------------------------------------------------------
 
 
-def truth(state: State, normals: Sequence[Scalar], estimator_state: Tree, dt: Scalar) -> tuple[State, Tree]:
+def true_estimate(state: State, normals: Sequence[Scalar], estimator_state: Tree, dt: Scalar) -> tuple[State, Tree]:
     """x̂ = x"""
     return state, estimator_state
 
 
-def noisy(
-    state: State, normals: Sequence[Scalar], bias_before: Vec3, dt: Scalar, *, noise: Noise = DOCUMENT_003
+def noisy_estimate(
+    state: State, normals: Sequence[Scalar], bias_before: Vec3, dt: Scalar, *, noise: EstimateNoise = DEFAULT_NOISE
 ) -> tuple[State, Vec3]:
     """p̂ = p + σ_p n,  v̂ = v + σ_v n,  q̂ = q_z(σ_ψ n) ⊗ q,  ω̂ = ω + b + σ_ω n,  b' = α b + σ_b √(1 − α²) n,  α = e^{−dt/τ}
 
@@ -84,7 +84,7 @@ def noisy(
     return estimate, bias
 
 
-def delayed(
+def delayed_estimate(
     state: State, normals: Sequence[Scalar], previous_states: tuple[State, ...], dt: Scalar
 ) -> tuple[State, Tree]:
     """x̂ₖ = xₖ₋ₙ: the estimator state contains the last n states, the oldest first"""
@@ -99,33 +99,33 @@ def _empty_state(state: State) -> tuple[()]:
     return ()
 
 
-TRUTH = Estimator("truth", _empty_state, truth)
+TRUTH = Estimator("truth", _empty_state, true_estimate)
 
 
 @cache
-@remade
-def noisy_estimator(noise: Noise = DOCUMENT_003) -> Estimator:
+@picklable_factory
+def noisy_estimator(noise: EstimateNoise = DEFAULT_NOISE) -> Estimator:
     """Build the noisy estimator. Equal parameters give the same record, so that drones which share it are computed together."""
     for field, value in noise._asdict().items():
         lower_bound = 1.0 if field == "bias_time" else 0.0
-        if expected_value := expected(value, Quantity("", lower_bound, math.inf)):
+        if expected_value := violated_requirement(value, Quantity("", lower_bound, math.inf)):
             raise ValueError(f"noise.{field} is {value!r}; expected {expected_value}")
 
     def update(state: State, normals: Sequence[Scalar], estimator_state: Tree, dt: Scalar) -> tuple[State, Tree]:
-        return noisy(state, normals, estimator_state, dt, noise=noise)
+        return noisy_estimate(state, normals, estimator_state, dt, noise=noise)
 
     return Estimator("noisy", lambda state: ZERO, update, NOISY_NORMALS)
 
 
 @cache
-@remade
+@picklable_factory
 def delayed_estimator(delay: float, period: float, source: Estimator = TRUTH) -> Estimator:
     """Delay another estimator, the true state by default; until `delay` has passed, the estimate is the first one.
 
     Args:
         delay: delay [s], a multiple of the period.
         period: time between updates [s].
-        of: the estimator to delay.
+        source: the estimator to delay.
     """
     if not (math.isfinite(period) and period > 0.0):
         raise ValueError(f"period is {period} s; expected a positive number")
@@ -144,7 +144,7 @@ def delayed_estimator(delay: float, period: float, source: Estimator = TRUTH) ->
 
     def update(state: State, normals: Sequence[Scalar], estimator_state: Tree, dt: Scalar) -> tuple[State, Tree]:
         source_estimate, source_state = source.update(state, normals, estimator_state[0], dt)
-        estimate, delay_line = delayed(source_estimate, (), estimator_state[1], dt)
+        estimate, delay_line = delayed_estimate(source_estimate, (), estimator_state[1], dt)
         return estimate, (source_state, delay_line)
 
     name = "delayed" if source.name == "truth" else f"delayed {source.name}"
@@ -170,7 +170,9 @@ def _build_truth(setup: EstimatorSetup) -> Estimator:
     return TRUTH
 
 
-def _build_noisy(setup: EstimatorSetup, noise: Noise = DOCUMENT_003, latency: Latency = NO_LATENCY) -> Estimator:
+def _build_noisy(
+    setup: EstimatorSetup, noise: EstimateNoise = DEFAULT_NOISE, latency: Latency = NO_LATENCY
+) -> Estimator:
     return _add_delay(noisy_estimator(noise), latency.delay, setup.period)
 
 
@@ -183,7 +185,12 @@ def _add_delay(source: Estimator, delay: float, period: float) -> Estimator:
 
 
 TYPES = (
-    EstimatorType("truth", _build_truth, fuses=False),
-    EstimatorType("noisy", _build_noisy, (Options("noise", Noise), Options("latency", Latency)), fuses=False),
-    EstimatorType("delayed", _build_delayed, (Options("latency", Delay),), fuses=False),
+    EstimatorType("truth", _build_truth, uses_sensors=False),
+    EstimatorType(
+        "noisy",
+        _build_noisy,
+        (EstimatorOptions("noise", EstimateNoise), EstimatorOptions("latency", Latency)),
+        uses_sensors=False,
+    ),
+    EstimatorType("delayed", _build_delayed, (EstimatorOptions("latency", Delay),), uses_sensors=False),
 )

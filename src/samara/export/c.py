@@ -11,29 +11,29 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from samara.compiler.derivatives.forward import jacobian_of
-from samara.compiler.trace.program import Program, program_of
+from samara.compiler.derivatives.forward import jacobian_program
+from samara.compiler.trace.program import Program, trace_program
 from samara.core.algebra import Quat, Vec3
 from samara.core.atomic_files import write_text
 from samara.core.integrate import RK4, unit_quaternions
 from samara.core.tree import flatten
 from samara.core.version import __version__
-from samara.export.c_syntax import FUNCTIONS, WIDTH, Places, array, braces, c_lines, comment, decimal
+from samara.export.c_syntax import FUNCTIONS, WIDTH, Variables, array, braces, c_lines, comment, decimal
 from samara.export.field_names import (
-    WORDS,
-    Layout,
-    about_command,
-    about_vehicle,
+    FIELD_DESCRIPTIONS,
+    RecordNames,
+    describe_command,
+    describe_vehicle,
+    hover_or_none,
     identifier,
-    layout_of,
-    members,
-    trim_of,
+    member_paths,
+    vehicle_layout,
 )
 from samara.physics.effect import Effect
-from samara.physics.multirotor import at_rest, derivative, empty_command
+from samara.physics.multirotor import derivative, state_at_rest, zero_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
-RESERVED = set(FUNCTIONS.values()) | set(  # words of C and C++, and the names of locals
+RESERVED = set(FUNCTIONS.values()) | set(  # reserved words of C and C++, and names of local variables
     re.findall(
         r"\w+",
         """
@@ -73,7 +73,7 @@ def write_c(vehicle: Vehicle, folder: str | Path) -> tuple[Path, Path]:
 
 def c_sources(vehicle: Vehicle) -> Sources:
     """Generate the text of the files; the same vehicle gives the same text."""
-    layout = layout_of(vehicle, RESERVED)
+    layout = vehicle_layout(vehicle, RESERVED)
     code = _code(vehicle, layout)
     header, source = _header(vehicle, layout, code), _source(vehicle, layout, code)
     return Sources(layout.prefix, header, source, _readme(vehicle, layout, code))
@@ -84,15 +84,17 @@ class _Structs:
 
     def __init__(self, prefix: str, effects: Sequence[Effect]) -> None:
         self.prefix = prefix
-        self.words = WORDS | {identifier(effect.name, RESERVED): effect.state_about for effect in effects}
+        self.descriptions = FIELD_DESCRIPTIONS | {
+            identifier(effect.name, RESERVED): effect.state_description for effect in effects
+        }
         self.definitions: dict[str, str] = {}
 
-    def kind(self, tree: Any) -> tuple[str, str]:
+    def c_type(self, tree: Any) -> tuple[str, str]:
         """Return a C type and the array suffix of a member: ('double', '[4]')."""
         if not isinstance(tree, tuple):
             return "double", ""
         if not hasattr(tree, "_fields"):
-            element_type, length = self.kind(tree[0])
+            element_type, length = self.c_type(tree[0])
             return element_type, f"[{len(tree)}]{length}"
         record = type(tree)
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", record.__name__).lower()
@@ -121,10 +123,12 @@ class _Structs:
         hints = get_type_hints(record, include_extras=True) if record else {}
         declarations, comments = [], []
         for field, tree in group:
-            c_type, length = self.kind(tree)
+            c_type, length = self.c_type(tree)
             declarations.append(f"    {c_type} {field}{length};")
             unit = _unit(hints.get(field))
-            comments.append(" ".join(part for part in (self.words.get(field, ""), f"[{unit}]" if unit else "") if part))
+            comments.append(
+                " ".join(part for part in (self.descriptions.get(field, ""), f"[{unit}]" if unit else "") if part)
+            )
         column = max(len(declaration) for declaration in declarations)
         return [
             f"{declaration:{column}} /* {comment} */" if comment else declaration
@@ -155,11 +159,11 @@ class _Sparse(NamedTuple):
 def _trace_jacobian(function: Any, by: int, *templates: Any) -> _Sparse:
     """Trace a function and its exact Jacobian by the first `by` of its arguments."""
     sizes = [len(flatten(template)) for template in templates]
-    jacobian = jacobian_of(program_of(lambda *arguments: (function(*arguments),), *templates), sizes, range(by))
+    jacobian = jacobian_program(trace_program(lambda *arguments: (function(*arguments),), *templates), sizes, range(by))
     return _Sparse(jacobian.program, jacobian.rows, jacobian.columns)
 
 
-class _Code(NamedTuple):
+class _ExportedCode(NamedTuple):
     """The traced functions as C: rates of the state, the rates with their Jacobian, and unit quaternions with theirs."""
 
     rate: list[str]
@@ -170,46 +174,52 @@ class _Code(NamedTuple):
     unit_pattern: _Sparse
 
 
-def _code(vehicle: Vehicle, layout: Layout) -> _Code:
-    state, command = at_rest(vehicle), empty_command(vehicle)
+def _code(vehicle: Vehicle, layout: RecordNames) -> _ExportedCode:
+    state, command = state_at_rest(vehicle), zero_command(vehicle)
 
     def rate(state: State, command: Command, environment: Environment) -> State:
         return derivative(state, command, vehicle, environment)
 
-    x, u, e = (array(name, members(group)) for name, group in zip("xue", layout[1:], strict=True))
-    rates, at_unit = array("rates", [f"d/dt {path}" for path in x.holds]), array("at_unit", x.holds)
+    x, u, e = (array(name, member_paths(group)) for name, group in zip("xue", layout[1:], strict=True))
+    rates, at_unit = array("rates", [f"d/dt {path}" for path in x.descriptions]), array("at_unit", x.descriptions)
     slopes, unit_slopes = _trace_jacobian(rate, 2, state, command, CALM), _trace_jacobian(unit_quaternions, 1, state)
-    return _Code(
-        c_lines(program_of(lambda *arguments: (rate(*arguments),), state, command, CALM), [x, u, e], [rates]),
-        c_lines(slopes.program, [x, u, e], [rates, _slopes(slopes, rates.holds, [*x.holds, *u.holds])]),
-        c_lines(program_of(lambda arguments: (unit_quaternions(arguments),), state), [x], [at_unit]),
-        c_lines(unit_slopes.program, [x], [at_unit, _slopes(unit_slopes, x.holds, x.holds)]),
+    return _ExportedCode(
+        c_lines(trace_program(lambda *arguments: (rate(*arguments),), state, command, CALM), [x, u, e], [rates]),
+        c_lines(
+            slopes.program,
+            [x, u, e],
+            [rates, _jacobian_places(slopes, rates.descriptions, [*x.descriptions, *u.descriptions])],
+        ),
+        c_lines(trace_program(lambda arguments: (unit_quaternions(arguments),), state), [x], [at_unit]),
+        c_lines(unit_slopes.program, [x], [at_unit, _jacobian_places(unit_slopes, x.descriptions, x.descriptions)]),
         slopes,
         unit_slopes,
     )
 
 
-def _slopes(matrix: _Sparse, values: Sequence[str], inputs: Sequence[str]) -> Places:
+def _jacobian_places(matrix: _Sparse, values: Sequence[str], inputs: Sequence[str]) -> Variables:
     names = [f"{values[row]} by {inputs[column]}" for row, column in zip(matrix.rows, matrix.columns, strict=True)]
     return array("jacobian", names)
 
 
-def _header(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
+def _header(vehicle: Vehicle, layout: RecordNames, code: _ExportedCode) -> str:
     p, capitals = layout.prefix, layout.prefix.upper()
     structs = _Structs(p, vehicle.structure.effects)
     structs.define("vec3", [(f, 0.0) for f in Vec3._fields], Vec3)
     structs.define("quat", [(f, 0.0) for f in Quat._fields], Quat)
     order = "State: its numbers in this order are the rows of A and B and the columns of A."
     structs.define("state", layout.state, State, order)
-    structs.define("command", layout.command, None, f"Command: {about_command(vehicle)}.")
-    structs.define("environment", layout.environment, Environment, "Environment: what one step holds constant.")
+    structs.define("command", layout.command, None, f"Command: {describe_command(vehicle)}.")
+    structs.define(
+        "environment", layout.environment, Environment, "Environment: inputs that are constant during a step."
+    )
     input_arguments = f"    const {p}_command *command,\n    const {p}_environment *environment,\n"
     parts = [
-        comment(*_about(vehicle, p)),
+        comment(*_header_text(vehicle, p)),
         f"#ifndef {capitals}_H\n#define {capitals}_H",
         '#ifdef __cplusplus\nextern "C" {\n#endif',
-        f"#define {capitals}_STATES {len(members(layout.state))} /* numbers in a state */\n"
-        f"#define {capitals}_COMMANDS {len(members(layout.command))} /* numbers in a command */",
+        f"#define {capitals}_STATES {len(member_paths(layout.state))} /* numbers in a state */\n"
+        f"#define {capitals}_COMMANDS {len(member_paths(layout.command))} /* numbers in a command */",
         *structs.definitions.values(),
         "/* Still air of sea-level density, level ground at height 0, battery connected:\n"
         f" *     {p}_environment calm = {capitals}_CALM; */\n"
@@ -218,14 +228,14 @@ def _header(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
         "/* The rate of change of every number of the state, per second. */\n"
         f"void {p}_derivative(\n    const {p}_state *state,\n{input_arguments}    {p}_state *out);",
         comment(
-            "One step of the classical Runge-Kutta method through dt [s]; command and environment are held. The "
-            "quaternion is brought back to length 1. A number that is not finite is not caught: it spreads."
+            "One step of the classical Runge-Kutta method over dt [s], with constant command and environment. The "
+            "quaternion is normalised. Numbers that are not finite are not detected: they propagate."
         )
         + "\n"
         f"void {p}_step(\n    {p}_state *state,\n{input_arguments}    double dt);",
         comment(
-            "The exact Jacobian of that step, row by row: A by the state before it, B by the command. Takes up to "
-            f"{_stack(layout, code)} KB of stack."
+            "The exact Jacobian of that step, row by row: A with respect to the state before the step, B with respect to "
+            f"the command. Needs up to {_stack(layout, code)} KB of stack."
         )
         + "\n"
         f"void {p}_linearize(\n    const {p}_state *state,\n{input_arguments}    double dt,\n"
@@ -237,33 +247,33 @@ def _header(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _about(vehicle: Vehicle, prefix: str) -> list[str]:
+def _header_text(vehicle: Vehicle, prefix: str) -> list[str]:
     """Return the text at the top of the header, by paragraphs."""
     return [
-        *about_vehicle(vehicle, prefix),
-        "Nothing is allocated and nothing is kept between calls: every function may run in any number of threads. "
-        "Needs the elementary functions of <math.h> (-lm).",
-        f"Generated by Samara {__version__} (samara export c); changes belong into the vehicle or into Samara.",
+        *describe_vehicle(vehicle, prefix),
+        "The functions allocate no memory and keep no state between calls: any number of threads may call them. "
+        "They need the elementary functions of <math.h> (-lm).",
+        f"Generated by Samara {__version__} (samara export c). Do not edit; change the vehicle or Samara instead.",
     ]
 
 
 def _hover_declaration(vehicle: Vehicle, p: str) -> list[str]:
-    if trim_of(vehicle) is None:
-        return ["/* No hover here: this vehicle cannot hold still and level in calm air. */"]
+    if hover_or_none(vehicle) is None:
+        return ["/* No hover function: this vehicle cannot hover level in calm air. */"]
     return [
         "/* Level and at rest 1 m above the origin in calm air, and the command that keeps it there. */\n"
         f"void {p}_hover({p}_state *state, {p}_command *command);"
     ]
 
 
-def _stack(layout: Layout, code: _Code) -> int:
+def _stack(layout: RecordNames, code: _ExportedCode) -> int:
     """Return the stack use of `linearize` in units of 1024 bytes, if every local variable has its own memory."""
-    n, m = len(members(layout.state)), len(members(layout.command))
+    n, m = len(member_paths(layout.state)), len(member_paths(layout.command))
     arrays = (n + m) ** 2 + 2 * n * (n + m) + len(code.pattern.rows) + len(code.unit_pattern.rows)
     return math.ceil((arrays + len(code.rate_jacobian)) * 8 / 1024)
 
 
-def _source(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
+def _source(vehicle: Vehicle, layout: RecordNames, code: _ExportedCode) -> str:
     p, capitals = layout.prefix, layout.prefix.upper()
     numbers = "const double x[STATES], const double u[COMMANDS], const double e[ENVIRONMENT]"
     rows, columns = code.pattern.rows, code.pattern.columns
@@ -274,17 +284,17 @@ def _source(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
         ),
         f'#include "{p}.h"\n\n#include <math.h>',
         f"enum {{\n    STATES = {capitals}_STATES,\n    COMMANDS = {capitals}_COMMANDS,\n"
-        f"    ENVIRONMENT = {len(members(layout.environment))},\n    INPUTS = STATES + COMMANDS,\n"
+        f"    ENVIRONMENT = {len(member_paths(layout.environment))},\n    INPUTS = STATES + COMMANDS,\n"
         f"    NONZEROS = {len(rows)},\n    UNIT_NONZEROS = {len(code.unit_pattern.rows)}\n}};",
-        "/* Runge-Kutta: how far along the last slope each stage looks, and how much its own slope weighs. */\n"
+        "/* Runge-Kutta coefficients: the node and the weight of each stage. */\n"
         f"static const double NODE[] = {braces(tuple(row[-1] if row else 0.0 for row in RK4.stages))};\n"
         f"static const double WEIGHT[] = {braces(RK4.weights)};",
-        "/* Where the nonzeros of the Jacobians stand. */\n"
+        "/* Positions of the Jacobians' nonzero entries. */\n"
         + _table("ROW", "NONZEROS", rows)
         + _table("COLUMN", "NONZEROS", columns)
         + _table("UNIT_ROW", "UNIT_NONZEROS", code.unit_pattern.rows)
         + _table("UNIT_COLUMN", "UNIT_NONZEROS", code.unit_pattern.columns),
-        _copies(p, layout),
+        _copy_functions(p, layout),
         _function(f"rate({numbers},\n    double rates[STATES])", code.rate),
         _function(
             f"rate_jacobian({numbers},\n    double rates[STATES], double jacobian[NONZEROS])", code.rate_jacobian
@@ -309,15 +319,15 @@ def _function(signature: str, lines: Sequence[str]) -> str:
     return "\n".join([f"static void {signature}", "{", *(f"    {line}" for line in lines), "}"])
 
 
-def _copies(p: str, layout: Layout) -> str:
+def _copy_functions(p: str, layout: RecordNames) -> str:
     """Emit the copies between structs and the arrays that loops run over."""
 
     def load_function(name: str, array: str, length: str, group: Sequence[tuple[str, Any]]) -> str:
-        lines = [f"    {array}[{k}] = {name}->{path};" for k, path in enumerate(members(group))]
+        lines = [f"    {array}[{k}] = {name}->{path};" for k, path in enumerate(member_paths(group))]
         head = f"static void load_{name}(const {p}_{name} *{name}, double {array}[{length}])"
         return "\n".join([head, "{", *lines, "}"])
 
-    stored = [f"    state->{path} = x[{k}];" for k, path in enumerate(members(layout.state))]
+    stored = [f"    state->{path} = x[{k}];" for k, path in enumerate(member_paths(layout.state))]
     return "\n\n".join(
         [
             load_function("state", "x", "STATES", layout.state),
@@ -328,14 +338,14 @@ def _copies(p: str, layout: Layout) -> str:
     )
 
 
-def _hover_definition(vehicle: Vehicle, layout: Layout) -> list[str]:
-    trim = trim_of(vehicle)
+def _hover_definition(vehicle: Vehicle, layout: RecordNames) -> list[str]:
+    trim = hover_or_none(vehicle)
     if trim is None:
         return []
     lines = [
         f"    {name}->{path} = {decimal(float(value))};"
         for name, group, values in zip(("state", "command"), layout[1:3], trim, strict=True)
-        for path, value in zip(members(group), flatten(values), strict=True)
+        for path, value in zip(member_paths(group), flatten(values), strict=True)
     ]
     p = layout.prefix
     return ["\n".join([f"void {p}_hover({p}_state *state, {p}_command *command)", "{", *lines, "}"])]
@@ -450,39 +460,43 @@ void PREFIX_linearize(
 # README ------------------------------------------------------------------------------------------------------------
 
 
-def _readme(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
+def _readme(vehicle: Vehicle, layout: RecordNames, code: _ExportedCode) -> str:
     """Return the README: purpose, build, functions, conventions and a complete program."""
-    p, hovers = layout.prefix, trim_of(vehicle) is not None
+    p, hovers = layout.prefix, hover_or_none(vehicle) is not None
     rows = [
         (f"{p}_derivative(state, command, environment, out)", "the rate of every number of the state"),
-        (f"{p}_step(state, command, environment, dt)", "one step of RK4 through dt [s]"),
+        (f"{p}_step(state, command, environment, dt)", "one step of RK4 over dt [s]"),
         (f"{p}_linearize(state, command, environment, dt, A, B)", "the exact Jacobian of that step, row by row"),
     ]
     if hovers:
         rows.insert(
-            0, (f"{p}_hover(state, command)", "level and at rest 1 m above the origin, and the command that holds it")
+            0,
+            (
+                f"{p}_hover(state, command)",
+                "level and at rest 1 m above the origin, and the command that keeps it there",
+            ),
         )
     start = (
-        f"    {p}_hover(&state, &command);" if hovers else "    state.q_WB.w = 1.0; /* level, at rest in the origin */"
+        f"    {p}_hover(&state, &command);" if hovers else "    state.q_WB.w = 1.0; /* level, at rest at the origin */"
     )
     zero = "" if hovers else " = {0}"
     return f"""# {vehicle.name} in C99
 
-{" ".join(_about(vehicle, p)[:1])}
+{" ".join(_header_text(vehicle, p)[:1])}
 
-`{p}.h` and `{p}.c` need nothing but the C compiler and its elementary functions (`-lm`). Nothing is allocated and nothing is
-kept between calls: any number of threads may call at once. `{p}_linearize` takes about {_stack(layout, code)} KB of stack.
+`{p}.h` and `{p}.c` need only a C compiler and its elementary functions (`-lm`). The functions allocate no memory and keep no
+state between calls: any number of threads may call them. `{p}_linearize` needs about {_stack(layout, code)} KB of stack.
 
 ```
 cc -std=c99 -O2 main.c {p}.c -lm -o main
 ```
 
-| function | what it does |
+| function | result |
 |---|---|
 {chr(10).join(f"| `{signature}` | {words} |" for signature, words in rows)}
 
-A command is {about_command(vehicle)}. Double precision, SI units, radians; world axes east-north-up, body axes forward-left-up;
-`q_WB` turns body into world. Every struct is explained in the header.
+A command is {describe_command(vehicle)}. Double precision, SI units, radians; world axes east-north-up, body axes
+forward-left-up; `q_WB` rotates body vectors into the world. The header describes every struct.
 
 ```c
 #include <stdio.h>
@@ -504,5 +518,5 @@ int main(void)
 }}
 ```
 
-Generated by Samara {__version__} (samara export c); changes belong into the vehicle or into Samara.
+Generated by Samara {__version__} (samara export c). Do not edit; change the vehicle or Samara instead.
 """

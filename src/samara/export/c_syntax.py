@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from samara.compiler.trace.program import CONDITIONS, Instruction, Program
 
-WIDTH = 100  # of a generated line
+WIDTH = 100  # maximum length of a generated line
 FUNCTIONS = {"power": "pow"} | {
     name: name for name in ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "floor")
 }
 
 
-class Dialect(NamedTuple):
+class LanguageSyntax(NamedTuple):
     """The spellings of a language: functions, non-finite numbers, declarations of numbers and of conditions, and the statement
     that marks an argument as unused."""
 
@@ -46,20 +46,20 @@ class Term(NamedTuple):
     """An expression: its text, its precedence, and whether it is a number or a condition."""
 
     text: str
-    binds: int = _ATOM
-    number: bool = True
+    precedence: int = _ATOM
+    is_number: bool = True
 
-    def within(self, precedence: int) -> str:
-        return self.text if self.binds >= precedence else f"({self.text})"
+    def parenthesise(self, precedence: int) -> str:
+        return self.text if self.precedence >= precedence else f"({self.text})"
 
-    def as_number(self) -> "Term":
-        return self if self.number else Term(f"{self.within(_OR)} ? 1.0 : 0.0", _CHOICE)
+    def number_term(self) -> "Term":
+        return self if self.is_number else Term(f"{self.parenthesise(_OR)} ? 1.0 : 0.0", _CHOICE)
 
-    def as_condition(self) -> "Term":
-        return Term(f"{self.within(_SUM)} != 0.0", _COMPARE, False) if self.number else self
+    def condition_term(self) -> "Term":
+        return Term(f"{self.parenthesise(_SUM)} != 0.0", _COMPARE, False) if self.is_number else self
 
 
-def literal(value: float, dialect: Dialect) -> Term:
+def literal(value: float, dialect: LanguageSyntax) -> Term:
     """Return the shortest decimals that read back as the same number."""
     if math.isnan(value):
         return Term(dialect.nan)
@@ -67,72 +67,74 @@ def literal(value: float, dialect: Dialect) -> Term:
     return Term(f"-{text}", _PRODUCT) if math.copysign(1.0, value) < 0.0 else Term(text)
 
 
-def _expression(operation: str, arguments: list[Term], dialect: Dialect) -> Term:
+def _expression(operation: str, arguments: list[Term], dialect: LanguageSyntax) -> Term:
     if operation in ("not", "and", "or"):
-        arguments = [argument.as_condition() for argument in arguments]
+        arguments = [argument.condition_term() for argument in arguments]
         if operation == "not":
-            return Term(f"!{arguments[0].within(_ATOM)}", _SIGN, False)
+            return Term(f"!{arguments[0].parenthesise(_ATOM)}", _SIGN, False)
     elif operation in ("select", "if_else_zero"):
         condition, *values = arguments
-        values = [value.as_number() for value in values] + [literal(0.0, dialect)]
-        texts = [condition.as_condition().within(_OR), *(value.within(_SUM) for value in values[:2])]
+        values = [value.number_term() for value in values] + [literal(0.0, dialect)]
+        texts = [condition.condition_term().parenthesise(_OR), *(value.parenthesise(_SUM) for value in values[:2])]
         return Term("{} ? {} : {}".format(*texts), _CHOICE)
     else:
-        arguments = [argument.as_number() for argument in arguments]
+        arguments = [argument.number_term() for argument in arguments]
     if operation in _INFIX:
         sign, precedence, left, right = _INFIX[operation]
-        text = f"{arguments[0].within(left)} {sign} {arguments[1].within(right)}"
+        text = f"{arguments[0].parenthesise(left)} {sign} {arguments[1].parenthesise(right)}"
         return Term(text, precedence, operation not in CONDITIONS)
     if operation in dialect.functions:
         return Term(f"{dialect.functions[operation]}({', '.join(argument.text for argument in arguments)})")
     (operand,) = arguments
     if operation == "negate":
-        return Term(f"-{operand.within(_ATOM)}", _PRODUCT)
+        return Term(f"-{operand.parenthesise(_ATOM)}", _PRODUCT)
     if operation == "square":
-        return Term(f"{operand.within(_ATOM)} * {operand.within(_ATOM)}", _PRODUCT)
+        return Term(f"{operand.parenthesise(_ATOM)} * {operand.parenthesise(_ATOM)}", _PRODUCT)
     if operation == "twice":
-        return Term(f"2.0 * {operand.within(_SIGN)}", _PRODUCT)
+        return Term(f"2.0 * {operand.parenthesise(_SIGN)}", _PRODUCT)
     if operation == "invert":
-        return Term(f"1.0 / {operand.within(_SIGN)}", _PRODUCT)
-    raise NotImplementedError(f"{operation} has no code yet")
+        return Term(f"1.0 / {operand.parenthesise(_SIGN)}", _PRODUCT)
+    raise NotImplementedError(f"operation {operation}: no C or JavaScript code is defined for it")
 
 
-class Places(NamedTuple):
+class Variables(NamedTuple):
     """Numbers that a function reads or writes: the description and the expression of each."""
 
-    holds: Sequence[str]
-    at: Sequence[str]
+    descriptions: Sequence[str]
+    expressions: Sequence[str]
 
 
-def array(name: str, holds: Sequence[str]) -> Places:
+def array(name: str, holds: Sequence[str]) -> Variables:
     """Return the elements of an array: name[0], name[1], ..."""
-    return Places(holds, [f"{name}[{k}]" for k in range(len(holds))])
+    return Variables(holds, [f"{name}[{k}]" for k in range(len(holds))])
 
 
-class Body:
+class FunctionBody:
     """The lines of a program. A result with one use is inlined, as long as the line stays short."""
 
-    def __init__(self, program: Program, inputs: Sequence[Places], outputs: Sequence[Places], dialect: Dialect) -> None:
+    def __init__(
+        self, program: Program, inputs: Sequence[Variables], outputs: Sequence[Variables], dialect: LanguageSyntax
+    ) -> None:
         self.dialect = dialect
         self.uses = Counter(i for instruction in program.instructions for i in instruction.arguments)
         self.targets: dict[int, list[str]] = {}
         for places, group in zip(outputs, program.outputs, strict=True):
             for k, i in enumerate(group):
                 self.uses[i] += 1
-                self.targets.setdefault(i, []).append(f"{places.at[k]} = {{}}; /* {places.holds[k]} */")
+                self.targets.setdefault(i, []).append(f"{places.expressions[k]} = {{}}; /* {places.descriptions[k]} */")
         self.terms: list[Term] = []
         self.lines: list[str] = []
         self.names: Counter[str] = Counter()
-        read_inputs = sorted({i.place for i in program.instructions if i.operation == "input"})
+        read_inputs = sorted({i.location for i in program.instructions if i.operation == "input"})
         for input_group, index in read_inputs:
             places = inputs[input_group]
-            name, place = _flat(places.holds[index]), places.at[index]
+            name, place = _flat(places.descriptions[index]), places.expressions[index]
             if name != place:
                 self.lines.append(f"{dialect.number} {name} = {place};")
         unused_inputs = [places for k, places in enumerate(inputs) if k not in {group for group, _ in read_inputs}]
         if dialect.unused:
             self.lines += [
-                dialect.unused.format(re.split(r"[^A-Za-z0-9_]", places.at[0])[0]) for places in unused_inputs
+                dialect.unused.format(re.split(r"[^A-Za-z0-9_]", places.expressions[0])[0]) for places in unused_inputs
             ]
         for i, instruction in enumerate(program.instructions):
             self.terms.append(self._term(instruction, inputs))
@@ -144,16 +146,16 @@ class Body:
     def _store(self, i: int, target: str) -> None:
         if len(target) + len(self.terms[i].text) > WIDTH + 10 and not re.fullmatch(r"[\w.]+", self.terms[i].text):
             self._give_name(i)
-        self.lines.append(target.format(self.terms[i].as_number().text))
+        self.lines.append(target.format(self.terms[i].number_term().text))
 
-    def _term(self, instruction: Instruction, inputs: Sequence[Places]) -> Term:
+    def _term(self, instruction: Instruction, inputs: Sequence[Variables]) -> Term:
         if instruction.operation == "constant":
             return literal(instruction.constant, self.dialect)
         if instruction.operation == "input":
-            group, index = instruction.place
-            return Term(_flat(inputs[group].holds[index]))
+            group, index = instruction.location
+            return Term(_flat(inputs[group].descriptions[index]))
         operands = instruction.arguments
-        if instruction.operation == "square" and self.terms[operands[0]].binds != _ATOM:
+        if instruction.operation == "square" and self.terms[operands[0]].precedence != _ATOM:
             self._give_name(operands[0])
         while True:
             term = _expression(instruction.operation, [self.terms[i] for i in operands], self.dialect)
@@ -164,11 +166,11 @@ class Body:
 
     def _give_name(self, i: int) -> None:
         term = self.terms[i]
-        letter, declaration = ("t", self.dialect.number) if term.number else ("c", self.dialect.condition)
+        letter, declaration = ("t", self.dialect.number) if term.is_number else ("c", self.dialect.condition)
         self.names[letter] += 1
         name = f"{letter}{self.names[letter]}"
         self.lines.append(f"{declaration} {name} = {term.text};")
-        self.terms[i] = Term(name, number=term.number)
+        self.terms[i] = Term(name, is_number=term.is_number)
 
 
 def _flat(path: str) -> str:
@@ -186,12 +188,12 @@ def comment(*paragraphs: str) -> str:
     return "/* " + "\n *\n * ".join(blocks) + " */"
 
 
-C = Dialect(FUNCTIONS, "NAN", "INFINITY", "const double", "const int", "(void){};")
+C = LanguageSyntax(FUNCTIONS, "NAN", "INFINITY", "const double", "const int", "(void){};")
 
 
-def c_lines(program: Program, inputs: Sequence[Places], outputs: Sequence[Places]) -> list[str]:
+def c_lines(program: Program, inputs: Sequence[Variables], outputs: Sequence[Variables]) -> list[str]:
     """Return the lines of C of a traced program."""
-    return Body(program, inputs, outputs, C).lines
+    return FunctionBody(program, inputs, outputs, C).lines
 
 
 def decimal(value: float) -> str:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten, leaf_names
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.trim import hover
 
-WORDS = {
+FIELD_DESCRIPTIONS = {
     "p_W": "position of the centre of mass, world axes",
     "v_W": "velocity, world axes",
     "q_WB": "attitude, body to world: Hamilton, scalar first, length 1",
@@ -19,19 +19,19 @@ WORDS = {
     "rotor_speed": "rotor speeds",
     "wind_W": "velocity of the air, world axes",
     "air_density": "density of the air",
-    "battery_connected": "1, or 0 for a battery that is cut off",
+    "battery_connected": "1, or 0 if the battery is disconnected",
 }
-COMMANDS = {
+COMMAND_DESCRIPTIONS = {
     "normalized": "one number per rotor from 0 to 1: from its lowest to its highest speed",
-    "speed": "the wanted speed of each rotor [rad/s]",
-    "duty": "one number per rotor from 0 to 1: the part of the supply voltage its motor gets",
+    "speed": "the desired speed of each rotor [rad/s]",
+    "duty": "one number per rotor from 0 to 1: the fraction of the supply voltage applied to its motor",
     "wrench": "thrust along body z [N], and torque about the body axes [N m]",
 }
 
 Group = tuple[tuple[str, Any], ...]
 
 
-class Layout(NamedTuple):
+class RecordNames(NamedTuple):
     """The vehicle's name in code, and the members of its three records: (name, template tree)."""
 
     prefix: str
@@ -40,9 +40,9 @@ class Layout(NamedTuple):
     environment: Group
 
 
-def layout_of(vehicle: Vehicle, reserved: Collection[str], environment: Environment = CALM) -> Layout:
+def vehicle_layout(vehicle: Vehicle, reserved: Collection[str], environment: Environment = CALM) -> RecordNames:
     """Return the layout of a vehicle in a language with these reserved words."""
-    state = at_rest(vehicle)
+    state = state_at_rest(vehicle)
     body = [(name, getattr(state, name)) for name in ("p_W", "v_W", "q_WB", "omega_B", "rotor_speed")]
     effects: dict[str, Any] = {}
     for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True):
@@ -53,7 +53,7 @@ def layout_of(vehicle: Vehicle, reserved: Collection[str], environment: Environm
         command += (("servo", tuple(0.0 for _ in vehicle.servos)),)
     if not vehicle.rotors:
         command = (("thrust", 0.0), ("tau_B", Vec3(0.0, 0.0, 0.0)))
-    return Layout(
+    return RecordNames(
         f"samara_{plain_name(vehicle.name.lower())}",
         tuple((name, tree) for name, tree in (*body, *effects.items()) if flatten(tree)),
         command,
@@ -73,7 +73,7 @@ def identifier(name: str, reserved: Collection[str]) -> str:
 
 
 def _name_parts(tree: Any) -> Any:
-    """Name the parts of a tuple of unlike parts, which cannot be an array: item0, item1, ..."""
+    """Name the parts of a tuple whose parts differ in shape, so that it cannot be an array: item0, item1, ..."""
     if not isinstance(tree, tuple):
         return tree
     parts = [_name_parts(branch) for branch in tree]
@@ -85,36 +85,40 @@ def _name_parts(tree: Any) -> Any:
     return namedtuple("Items", names)(*parts)
 
 
-def members(group: Sequence[tuple[str, Any]]) -> list[str]:
+def member_paths(group: Sequence[tuple[str, Any]]) -> list[str]:
     """Return the path of every leaf: 'p_W.x', 'rotor_speed[2]'."""
     return [path for name, tree in group for path in leaf_names(tree, name)]
 
 
-def about_command(vehicle: Vehicle) -> str:
+def describe_command(vehicle: Vehicle) -> str:
     """Describe the components of a command."""
     actuation = vehicle.structure.actuation.name
-    angles = "the angle [rad]" if actuation == "speed" else "one number from -1 to 1, of the limits,"
-    return COMMANDS.get(actuation, actuation) + (f"; and {angles} of each servo" if vehicle.servos else "")
+    angles = "the angle [rad]" if actuation == "speed" else "one number from -1 (lower limit) to 1 (upper limit)"
+    return COMMAND_DESCRIPTIONS.get(actuation, actuation) + (f"; and {angles} for each servo" if vehicle.servos else "")
 
 
-def about_vehicle(vehicle: Vehicle, prefix: str) -> list[str]:
+def describe_vehicle(vehicle: Vehicle, prefix: str) -> list[str]:
     """Return the description of the vehicle in a generated file, by paragraphs."""
     structure = vehicle.structure
     sources = dict.fromkeys(source for _, source in structure.sources)
     source_text = "; ".join(sources) if sources else "built in Python"
-    changes = [f"Changed since: {', '.join(dict.fromkeys(structure.replaced))}."] if structure.replaced else []
+    changes = (
+        [f"Changed since: {', '.join(dict.fromkeys(structure.replaced_parameters))}."]
+        if structure.replaced_parameters
+        else []
+    )
     return [
         f"{prefix}: the multirotor {vehicle.name!r}, {vehicle.mass:g} kg, {len(vehicle.rotors)} rotors. "
         f"{structure.description}",
         f"Effects: {', '.join(effect.name for effect in structure.effects)}.",
-        f"Sources of its numbers: {source_text}.",
+        f"Sources of its parameters: {source_text}.",
         *changes,
-        "SI units, radians. World axes (_W) point east, north, up; body axes (_B) forward, left, up. A quaternion q_WB "
-        "turns body axes into world axes.",
+        "SI units, radians. World axes (_W) point east, north, up; body axes (_B) forward, left, up. The quaternion "
+        "q_WB rotates body vectors into the world.",
     ]
 
 
-def trim_of(vehicle: Vehicle) -> tuple[State, Command] | None:
+def hover_or_none(vehicle: Vehicle) -> tuple[State, Command] | None:
     """Return hover 1 m above the origin, or None if the vehicle cannot hover."""
     try:
         return hover(vehicle)

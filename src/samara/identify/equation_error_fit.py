@@ -3,9 +3,9 @@
     m a = f_B(θ),        (J ω̇ + ω × Jω) / k = τ_B(θ) / k,        k = kF l, kF l, kM
 
 a is the accelerometer's specific force. Dividing by kF l and kM makes the rotor torque the dependent variable: an unmodelled
-torque is then noise on a known torque, and does not drive J to infinity. Both sides are means over SHORT, in which the mean of
-ω̇ is a difference of rates, minus their means over LONG, which contain steady wind and bias drift; only the thrust keeps its
-mean.
+torque is then noise on a known torque, and does not drive J to infinity. Both sides are means over blocks, in which the mean
+of ω̇ is a difference of rates, minus their means over three seconds, which contain steady wind and bias drift; only the thrust
+keeps its mean.
 
 Each flight has its own unknowns: a gain for every rotor, the steady wind and the delay of its motor commands. They are
 estimated together with the vehicle's parameters and are not part of the vehicle. Gusts outlast a block and correlate
@@ -21,98 +21,104 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, rotate_inverse
 from samara.core.types import Array
 from samara.identify.fit_result import (
-    DELAY,
-    GAIN,
-    PER_VOLT,
-    TOGETHER,
-    WIND,
-    Fitted,
-    Trim,
-    beside,
+    DELAY_SIGMA,
+    GAIN_SIGMA,
+    MEAN_GAIN_SIGMA,
+    PER_VOLT_SIGMA,
+    WIND_SIGMA,
+    Fit,
+    FlightTrim,
+    displace_trim,
     mean_voltage,
     rotor_speeds,
 )
-from samara.identify.parameters import Parameter, parameters_of, size_of, with_gains
-from samara.identify.predicted_wrench import acting, needed_torque
-from samara.identify.resampled_log import Samples, runs
-from samara.identify.rotor_speed_model import lag_of_speeds
+from samara.identify.parameters import FreeParameter, apply_gains, hover_scales, identifiable_parameters
+from samara.identify.predicted_wrench import predict_wrench, required_body_torque
+from samara.identify.resampled_log import ResampledLog, usable_intervals
+from samara.identify.rotor_speed_model import estimate_lag
 from samara.physics.types import Vehicle
 
-SHORT, LONG = 0.05, 3.0  # [s]
-LAGS = (0.4, 1.0, 2.5)  # multiples of the start vehicle's lag
-MOVING = 0.1  # fraction of the rotors' action that the motion must reflect before inertia and lag are estimated
+BLOCK_DURATION_S, SLOW_MEAN_DURATION_S = 0.05, 3.0  # [s]
+LAG_FACTORS = (0.4, 1.0, 2.5)  # multiples of the start vehicle's lag
+MIN_EXPLAINED_FRACTION = (
+    0.1  # fraction of the rotors' action that the motion must reflect before inertia and lag are estimated
+)
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """A flight in blocks of SHORT seconds.
+    """A flight in blocks of `BLOCK_DURATION_S`.
 
-    `first` are the sample indices at which blocks begin, `length` the samples per block and `stretches` the contiguous runs of
-    blocks. `turning` is the mean angular acceleration of each block [rad/s²], `reference` the voltage of the gains [V], and
-    `moves` whether the motion reflects the rotors' thrust and torques (4,).
+    `starts` are the sample indices at which blocks begin, `length` the samples per block and `stretches` the contiguous runs of
+    blocks. `angular_acceleration` is the mean angular acceleration of each block [rad/s²], `reference_voltage` the
+    voltage of the gains [V], and `is_excited` whether the motion reflects the rotors' thrust and torques (4,).
     """
 
-    samples: Samples
-    first: Array
+    samples: ResampledLog
+    starts: Array
     length: int
     stretches: tuple[slice, ...]
-    turning: Array
-    reference: float
-    moves: Array
+    angular_acceleration: Array
+    reference_voltage: float
+    is_excited: Array
 
     @staticmethod
-    def of(samples: Samples, reference_voltage: float, vehicle: Vehicle) -> "Blocks":
+    def build(samples: ResampledLog, reference_voltage: float, vehicle: Vehicle) -> "Blocks":
         """Divide the usable samples of a flight into blocks; raise ValueError if no usable interval is long enough."""
-        length = max(round(SHORT / samples.period), 1)
+        length = max(round(BLOCK_DURATION_S / samples.period), 1)
         first: list[Array] = []
         stretches, count = [], 0
-        for run in sorted(runs(samples.usable), key=lambda run: run.start):
+        for run in sorted(usable_intervals(samples.usable), key=lambda run: run.start):
             run_starts = np.arange(run.start, run.stop - length, length)
-            if len(run_starts) * SHORT >= 0.5 * LONG:
+            if len(run_starts) * BLOCK_DURATION_S >= 0.5 * SLOW_MEAN_DURATION_S:
                 first.append(run_starts)
                 stretches.append(slice(count, count + len(run_starts)))
                 count += len(run_starts)
         if not first:
-            raise ValueError(f"{samples.name}: has no usable interval of {0.5 * LONG:g} s; expected a flight")
+            raise ValueError(
+                f"{samples.name}: has no usable interval of {0.5 * SLOW_MEAN_DURATION_S:g} s; expected a flight"
+            )
         starts = np.concatenate(first)
         omega = samples.body[10:13]
         angular_acceleration = (omega[:, starts + length] - omega[:, starts]) / (length * samples.period)
         blocks = Blocks(
             samples, starts, length, tuple(stretches), angular_acceleration, reference_voltage, np.ones(4, dtype=bool)
         )
-        return replace(blocks, moves=blocks.share_that_moves(vehicle) >= MOVING)
+        return replace(blocks, is_excited=blocks.explained_fraction(vehicle) >= MIN_EXPLAINED_FRACTION)
 
     def mean(self, rows: Array) -> Array:
         """Return the mean over each block, by the trapezoid rule."""
         total = np.cumsum(0.5 * (rows[:, 1:] + rows[:, :-1]), axis=1)
         total = np.concatenate([np.zeros((len(rows), 1)), total], axis=1)
-        return np.asarray((total[:, self.first + self.length] - total[:, self.first]) / self.length)
+        return np.asarray((total[:, self.starts + self.length] - total[:, self.starts]) / self.length)
 
-    def speed(self) -> Array:
-        """RMS change of the velocity along the body axes within LONG, (3,)  [m/s]."""
+    def rms_speed(self) -> Array:
+        """RMS change of the velocity along the body axes within `SLOW_MEAN_DURATION_S`, (3,)  [m/s]."""
         v_B = rotate_inverse(Quat(*self.samples.body[6:10]), Vec3(*self.samples.body[3:6]))
-        return np.sqrt((self.band(self.mean(np.stack(v_B))) ** 2).mean(axis=1))
+        return np.sqrt((self.subtract_slow_mean(self.mean(np.stack(v_B))) ** 2).mean(axis=1))
 
-    def share_that_moves(self, vehicle: Vehicle) -> Array:
-        """Return the fraction of the rotors' action that the motion reflects: corr² at the best of `LAGS`, for the thrust and
-        three torques."""
+    def explained_fraction(self, vehicle: Vehicle) -> Array:
+        """Return the fraction of the rotors' action that the motion reflects: corr² at the best of `LAG_FACTORS`, for
+        the thrust and three torques."""
         samples, motor = self.samples, vehicle.rotors[0].motor
         body_at_rest = samples.body.copy()
         body_at_rest[3:6] = body_at_rest[10:] = 0.0
-        motion = self.band(np.concatenate([self.mean(samples.specific_force[2:]), self.turning]))
+        motion = self.subtract_slow_mean(
+            np.concatenate([self.mean(samples.specific_force[2:]), self.angular_acceleration])
+        )
         fraction = np.zeros(4)
-        for factor in LAGS if samples.rotor_speed is None else LAGS[:1]:
-            speeds = rotor_speeds(samples, factor * motor.rise, factor * motor.fall, 0.0)
-            predicted = acting(vehicle, body_at_rest, speeds, samples.commanded)
-            action = self.band(self.mean(np.concatenate([predicted.f_B[2:], predicted.tau_B])))
+        for factor in LAG_FACTORS if samples.rotor_speed is None else LAG_FACTORS[:1]:
+            speeds = rotor_speeds(samples, factor * motor.time_constant_up, factor * motor.time_constant_down, 0.0)
+            predicted = predict_wrench(vehicle, body_at_rest, speeds, samples.commanded)
+            action = self.subtract_slow_mean(self.mean(np.concatenate([predicted.f_B[2:], predicted.tau_B])))
             covariance = (action * motion).sum(axis=1) ** 2
             power = (action**2).sum(axis=1) * (motion**2).sum(axis=1)
             fraction = np.maximum(fraction, covariance / np.maximum(power, 1e-300))
         return fraction
 
-    def band(self, rows: Array) -> Array:
-        """Return the rows minus their mean over LONG, within each stretch."""
-        half = max(round(0.5 * LONG / (self.length * self.samples.period)), 1)
+    def subtract_slow_mean(self, rows: Array) -> Array:
+        """Return the rows minus their mean over `SLOW_MEAN_DURATION_S`, within each stretch."""
+        half = max(round(0.5 * SLOW_MEAN_DURATION_S / (self.length * self.samples.period)), 1)
         out = np.empty_like(rows)
         for stretch in self.stretches:
             x = rows[:, stretch]
@@ -122,23 +128,26 @@ class Blocks:
             out[:, stretch] = x - (total[:, high] - total[:, low]) / (high - low)
         return out
 
-    def banded(self, rows: Array) -> Array:
-        """Return the six rows of force and torque minus their means over LONG; the thrust keeps its mean."""
-        filtered = self.band(rows)
+    def filter_wrench(self, rows: Array) -> Array:
+        """Return the six rows of force and torque minus their slow means; the thrust keeps its mean."""
+        filtered = self.subtract_slow_mean(rows)
         filtered[2] = rows[2]
         return filtered
 
 
-LEVEL, EVEN = 0.002, 0.003  # σ of the mean force relative to the weight, and of the mean torque in its unit
-HUBER = 2.0
-MOST_STEPS, ADJUSTING, SETTLED, FARTHEST = 12, 3, 0.01, 1.0
-ALIKE_FOR = 3.0  # [s]: residuals further apart are independent
-BELIEVED = 2.5  # scales from the start value
-CLEAR = 0.1, 0.2
+MEAN_FORCE_SIGMA, MEAN_TORQUE_SIGMA = (
+    0.002,
+    0.003,
+)  # σ of the mean force relative to the weight, and of the mean torque in its unit
+HUBER_THRESHOLD = 2.0
+MAX_STEPS, REWEIGHTING_STEPS, STEP_TOLERANCE, MAX_STEP = 12, 3, 0.01, 1.0
+CORRELATION_TIME_S = 3.0  # [s]: residuals further apart are independent
+MAX_OFFSET = 2.5  # scales from the start value
+MAX_ERRORS = 0.1, 0.2
 """Largest standard error of an identified parameter: relative, and in scales for a parameter that may be 0."""
-SURE = 0.1  # largest relative error of kM, which yaw determines only through Jzz; above it kM is fixed
+MAX_K_TORQUE_ERROR = 0.1  # largest relative error of kM, which yaw determines only through Jzz; above it kM is fixed
 INERTIAS = ("inertia.xx", "inertia.yy", "inertia.zz")
-OF_AIRSPEED = {
+AIRSPEED_AXES = {
     "drag.linear.x": 0,
     "drag.linear.y": 1,
     "drag.isotropic": 1,
@@ -147,13 +156,13 @@ OF_AIRSPEED = {
     "airspeed_moment.pitch": 0,
 }
 """Parameters that only an airspeed excites, and the body axis of that airspeed."""
-SLOW_COMMANDS = 0.05  # [s]: commands logged at a longer period determine neither motor lag nor torques
-FAST = 0.1  # [m/s], RMS: below it gusts dominate the motion, and the velocity does not represent the airspeed
-DIFFERENCE = 1e-3
+MAX_COMMAND_PERIOD_S = 0.05  # [s]: commands logged at a longer period determine neither motor lag nor torques
+MIN_RMS_SPEED = 0.1  # [m/s], RMS: below it gusts dominate the motion, and the velocity does not represent the airspeed
+DIFFERENCE_STEP = 1e-3
 
 
 class Residuals(NamedTuple):
-    """Unexplained force [N] and torque [N·m] of a flight, (3, n) each in body axes, means over SHORT, with their times [s], the
+    """Unexplained force [N] and torque [N·m] of a flight, (3, n) each in body axes, block means, with their times [s], the
     airspeed [m/s] in body axes (3, n), the mean rotor speed [rad/s], voltage [V] and height [m]."""
 
     flight: str
@@ -169,47 +178,58 @@ class Residuals(NamedTuple):
 class Regression(NamedTuple):
     """The fit and the residuals it leaves."""
 
-    fitted: Fitted
+    fitted: Fit
     residuals: tuple[Residuals, ...]
 
 
-def unbelievable(fitted: Fitted) -> frozenset[str]:
+def diverged_parameters(fitted: Fit) -> frozenset[str]:
     """Return the parameters that moved to the limit of their prior: nothing in the flights bounds them."""
-    is_at_limit = np.abs(fitted.offset) > BELIEVED - 0.01
+    is_at_limit = np.abs(fitted.offset) > MAX_OFFSET - 0.01
     return frozenset(parameter.name for parameter, flag in zip(fitted.parameters, is_at_limit, strict=True) if flag)
 
 
-def unclear(fitted: Fitted) -> frozenset[str]:
+def uncertain_parameters(fitted: Fit) -> frozenset[str]:
     """Return the parameters whose standard errors are too large; they are better fixed at their start values."""
     sigma = np.sqrt(np.diag(fitted.covariance))
     names = set()
     for parameter, error in zip(fitted.parameters, sigma, strict=True):
         max_error = (
-            SURE if parameter.name == "k_torque" else CLEAR[0] if parameter.positive else CLEAR[1] * parameter.scale
+            MAX_K_TORQUE_ERROR
+            if parameter.name == "k_torque"
+            else MAX_ERRORS[0]
+            if parameter.positive
+            else MAX_ERRORS[1] * parameter.scale
         )
-        if parameter.name not in fitted.held and not error * parameter.scale < max_error:
+        if parameter.name not in fitted.fixed and not error * parameter.scale < max_error:
             names.add(parameter.name)
-    return frozenset(names - {"inertia.zz"} if "k_torque" in fitted.held else names)
+    return frozenset(names - {"inertia.zz"} if "k_torque" in fitted.fixed else names)
 
 
-def regress(flights: Sequence[Samples], start: Vehicle, progress: Callable[[float], None] | None = None) -> Regression:
-    """Fit the parameters of a vehicle prepared by `ready` to the flights; unexcited parameters stay at their start values."""
+def fit_by_regression(
+    flights: Sequence[ResampledLog], start: Vehicle, progress: Callable[[float], None] | None = None
+) -> Regression:
+    """Fit the parameters of a vehicle prepared by `prepare_vehicle` to the flights; unexcited parameters stay at their
+    start values."""
     measured_lag = _measured_lag(flights, start)
     for name, (value, _) in measured_lag.items():
-        start = next(parameter for parameter in parameters_of(start) if parameter.name == name).put(start, value)
-    parameters = parameters_of(start)
+        start = next(parameter for parameter in identifiable_parameters(start) if parameter.name == name).put(
+            start, value
+        )
+    parameters = identifiable_parameters(start)
     volts = mean_voltage(flights)
-    problem = _Problem(tuple(Blocks.of(flight, volts, start) for flight in flights), start, parameters)
-    fixed = _and_what_goes_with(problem.untold() | _too_slow(flights) | frozenset(measured_lag))
+    problem = _Problem(tuple(Blocks.build(flight, volts, start) for flight in flights), start, parameters)
+    fixed = _add_dependent_parameters(
+        problem.unexcited_parameters() | _unresolved_parameters(flights) | frozenset(measured_lag)
+    )
     while True:
-        regression = problem.told(*problem.solved(fixed, progress), fixed, measured_lag)
-        doubtful = unbelievable(regression.fitted) | unclear(regression.fitted)
+        regression = problem.regression_result(*problem.solve(fixed, progress), fixed, measured_lag)
+        doubtful = diverged_parameters(regression.fitted) | uncertain_parameters(regression.fitted)
         if not doubtful - fixed:
             return regression
-        fixed = _and_what_goes_with(fixed | doubtful)
+        fixed = _add_dependent_parameters(fixed | doubtful)
 
 
-def _and_what_goes_with(fixed: frozenset[str]) -> frozenset[str]:
+def _add_dependent_parameters(fixed: frozenset[str]) -> frozenset[str]:
     """Fix the parameters that cannot be separated once a moment of inertia is fixed.
 
     Without J about an axis, an offset centre of mass looks like uneven rotors, and damping like noise.
@@ -224,32 +244,35 @@ def _and_what_goes_with(fixed: frozenset[str]) -> frozenset[str]:
     return fixed | dependent
 
 
-def _too_slow(flights: Sequence[Samples]) -> frozenset[str]:
+def _unresolved_parameters(flights: Sequence[ResampledLog]) -> frozenset[str]:
     """Return the parameters that cannot be estimated because no flight logs commands as fast as the motors respond."""
-    if any(flight.command_period <= SLOW_COMMANDS or flight.rotor_speed is not None for flight in flights):
+    if any(flight.command_period <= MAX_COMMAND_PERIOD_S or flight.rotor_speed is not None for flight in flights):
         return frozenset()
-    return frozenset({"motor.rise", "motor.fall", "k_torque", *INERTIAS})
+    return frozenset({"motor.time_constant_up", "motor.time_constant_down", "k_torque", *INERTIAS})
 
 
-def _measured_lag(flights: Sequence[Samples], start: Vehicle) -> dict[str, tuple[float, float]]:
+def _measured_lag(flights: Sequence[ResampledLog], start: Vehicle) -> dict[str, tuple[float, float]]:
     """Return the motor lag and the σ of its logarithm from the most accurate flight with measured rotor speeds, if any."""
     motor, estimates = start.rotors[0].motor, []
     for flight in flights:
         if flight.rotor_speed is not None:
-            stretch = runs(flight.usable)[0]
+            stretch = usable_intervals(flight.usable)[0]
             rows = flight.commanded[:, stretch], flight.rotor_speed[:, stretch]
-            estimates.append(lag_of_speeds(*rows, flight.period, motor.rise, motor.fall))
+            estimates.append(estimate_lag(*rows, flight.period, motor.time_constant_up, motor.time_constant_down))
     if not estimates:
         return {}
-    best = min(estimates, key=lambda estimate: estimate.error_rise + estimate.error_fall)
-    return {"motor.rise": (best.rise, best.error_rise), "motor.fall": (best.fall, best.error_fall)}
+    best = min(estimates, key=lambda estimate: estimate.error_up + estimate.error_down)
+    return {
+        "motor.time_constant_up": (best.time_constant_up, best.error_up),
+        "motor.time_constant_down": (best.time_constant_down, best.error_down),
+    }
 
 
 class _Point(NamedTuple):
     """An iterate: a vehicle without gains, and the unknowns of every flight."""
 
     vehicle: Vehicle
-    trims: tuple[Trim, ...]
+    trims: tuple[FlightTrim, ...]
     per_volt: float
     offset: Array
 
@@ -258,37 +281,37 @@ class _Point(NamedTuple):
 class _Problem:
     flights: tuple[Blocks, ...]
     start: Vehicle
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[FreeParameter, ...]
 
-    def solved(self, fixed: frozenset[str], progress: Callable[[float], None] | None) -> tuple[_Point, list[Array]]:
+    def solve(self, fixed: frozenset[str], progress: Callable[[float], None] | None) -> tuple[_Point, list[Array]]:
         """Iterate Gauss–Newton steps; return the solution and the residual spread of each flight."""
         n = len(self.start.rotors)
-        trims = tuple(Trim((1.0,) * n, 0.0, (0.0, 0.0)) for _ in self.flights)
+        trims = tuple(FlightTrim((1.0,) * n, 0.0, (0.0, 0.0)) for _ in self.flights)
         point = _Point(self.start, trims, 0.0, np.zeros(len(self.parameters)))
         spreads: list[Array] = []
-        for k in range(MOST_STEPS):
-            if k < ADJUSTING:  # then fixed: weights from their own spread would reward rows for vanishing
-                spreads = [self._spread(i, point) for i in range(len(self.flights))]
+        for k in range(MAX_STEPS):
+            if k < REWEIGHTING_STEPS:  # later weights are fixed: rows could otherwise gain weight by shrinking
+                spreads = [self._residual_spread(i, point) for i in range(len(self.flights))]
             step = self._step(point, fixed, spreads)
-            point = self._moved(point, step)
+            point = self._apply_step(point, step)
             if progress:
-                progress((k + 1) / MOST_STEPS)
-            if np.abs(step).max() < SETTLED:
+                progress((k + 1) / MAX_STEPS)
+            if np.abs(step).max() < STEP_TOLERANCE:
                 break
         return point, spreads
 
-    def untold(self) -> frozenset[str]:
+    def unexcited_parameters(self) -> frozenset[str]:
         """Return the parameters that no flight excites: it neither rotates about their axis nor moves along it."""
-        speeds = np.max([flight.speed() for flight in self.flights], axis=0)
-        names = {name for name, axis in OF_AIRSPEED.items() if not speeds[axis] > FAST}
-        rotates = np.any([flight.moves for flight in self.flights], axis=0)[1:]
+        speeds = np.max([flight.rms_speed() for flight in self.flights], axis=0)
+        names = {name for name, axis in AIRSPEED_AXES.items() if not speeds[axis] > MIN_RMS_SPEED}
+        rotates = np.any([flight.is_excited for flight in self.flights], axis=0)[1:]
         names |= {name for name, is_excited in zip(INERTIAS, rotates, strict=True) if not is_excited}
         return frozenset(names | ({"k_torque"} if "inertia.zz" in names else set()))
 
     # The unknowns, in scales: parameters, thrust per volt, then for each flight contrasts of gains, their mean, delay, wind
 
     @property
-    def _own(self) -> int:
+    def _trim_size(self) -> int:
         return len(self.start.rotors) + 3
 
     def _contrasts(self) -> Array:
@@ -301,50 +324,50 @@ class _Problem:
     def _scales(self) -> Array:
         """Return the prior σ of each unknown of a flight; with a single flight the mean gain belongs to kF."""
         n = len(self.start.rotors)
-        mean_gain_sigma = TOGETHER if len(self.flights) > 1 else 0.0
-        return np.array([*[GAIN] * (n - 1), mean_gain_sigma, DELAY, WIND, WIND])
+        mean_gain_sigma = MEAN_GAIN_SIGMA if len(self.flights) > 1 else 0.0
+        return np.array([*[GAIN_SIGMA] * (n - 1), mean_gain_sigma, DELAY_SIGMA, WIND_SIGMA, WIND_SIGMA])
 
-    def _moved(self, point: _Point, step: Array) -> _Point:
+    def _apply_step(self, point: _Point, step: Array) -> _Point:
         k = len(self.parameters)
-        step = np.clip(step, -FARTHEST, FARTHEST)
-        step[:k] = np.clip(point.offset + step[:k], -BELIEVED, BELIEVED) - point.offset
+        step = np.clip(step, -MAX_STEP, MAX_STEP)
+        step[:k] = np.clip(point.offset + step[:k], -MAX_OFFSET, MAX_OFFSET) - point.offset
         offset = point.offset + step[:k]
         vehicle = point.vehicle
         for parameter, s in zip(self.parameters, step[:k], strict=True):
-            vehicle = parameter.moved(vehicle, s) if s else vehicle
+            vehicle = parameter.displace_vehicle(vehicle, s) if s else vehicle
         scales, basis = self._scales(), self._contrasts()
         trims = []
         for i, trim in enumerate(point.trims):
-            trim_step = step[k + 1 + i * self._own :][: self._own] * scales
-            trims.append(beside(trim, trim_step, basis))
-        return _Point(vehicle, tuple(trims), point.per_volt + float(step[k]) * PER_VOLT, offset)
+            trim_step = step[k + 1 + i * self._trim_size :][: self._trim_size] * scales
+            trims.append(displace_trim(trim, trim_step, basis))
+        return _Point(vehicle, tuple(trims), point.per_volt + float(step[k]) * PER_VOLT_SIGMA, offset)
 
-    def _from_start(self, point: _Point) -> Array:
+    def _scaled_offset(self, point: _Point) -> Array:
         """Return the position of an iterate relative to the start, in scales."""
         basis, scales = self._contrasts(), self._scales()
-        parts = [point.offset, np.array([point.per_volt / PER_VOLT])]
+        parts = [point.offset, np.array([point.per_volt / PER_VOLT_SIGMA])]
         for trim in point.trims:
             gains = np.linalg.solve(basis, np.log(trim.gains))
             values = np.array([*gains, trim.delay, *trim.wind_W])
-            parts.append(np.divide(values, scales, out=np.zeros(self._own), where=scales > 0.0))
+            parts.append(np.divide(values, scales, out=np.zeros(self._trim_size), where=scales > 0.0))
         return np.concatenate(parts)
 
     # Rows
 
-    def errors(self, flight: Blocks, vehicle: Vehicle, trim: Trim, per_volt: float) -> Array:
+    def errors(self, flight: Blocks, vehicle: Vehicle, trim: FlightTrim, per_volt: float) -> Array:
         """Return the required minus the predicted force and torque in characteristic units: (6, blocks)."""
         samples = flight.samples
-        weight, arm, _, _ = size_of(self.start)
+        weight, arm, _, _ = hover_scales(self.start)
         motor = vehicle.rotors[0].motor
-        speeds = rotor_speeds(samples, motor.rise, motor.fall, trim.delay)
+        speeds = rotor_speeds(samples, motor.time_constant_up, motor.time_constant_down, trim.delay)
         if samples.voltage is not None and per_volt:
-            speeds = speeds * np.sqrt(np.maximum(1.0 + per_volt * (samples.voltage - flight.reference), 0.1))
-        vehicle_with_gains = with_gains(vehicle, trim.gains)
-        predicted = acting(vehicle_with_gains, samples.body, speeds, samples.commanded, Vec3(*trim.wind_W, 0.0))
+            speeds = speeds * np.sqrt(np.maximum(1.0 + per_volt * (samples.voltage - flight.reference_voltage), 0.1))
+        vehicle_with_gains = apply_gains(vehicle, trim.gains)
+        predicted = predict_wrench(vehicle_with_gains, samples.body, speeds, samples.commanded, Vec3(*trim.wind_W, 0.0))
         force = flight.mean(float(vehicle.mass) * samples.specific_force - predicted.f_B) / weight
-        gyroscopic = needed_torque(samples.body, np.zeros((3, samples.body.shape[1])), vehicle)
-        torque = flight.mean(gyroscopic - predicted.tau_B) + needed_torque(
-            np.zeros((13, len(flight.first))), flight.turning, vehicle
+        gyroscopic = required_body_torque(samples.body, np.zeros((3, samples.body.shape[1])), vehicle)
+        torque = flight.mean(gyroscopic - predicted.tau_B) + required_body_torque(
+            np.zeros((13, len(flight.starts))), flight.angular_acceleration, vehicle
         )
         thrust, drag = (float(np.mean([getattr(r, name) for r in vehicle.rotors])) for name in ("k_thrust", "k_torque"))
         thrust_0 = float(np.mean([r.k_thrust for r in self.start.rotors]))
@@ -352,18 +375,20 @@ class _Problem:
         scale = np.array([thrust * arm, thrust * arm, drag]) * speed_squared
         return np.concatenate([force, torque / scale[:, None]])
 
-    def _columns(self, i: int, point: _Point, fixed: frozenset[str]) -> tuple[Array, Array, list[int]]:
+    def _errors_and_jacobian(self, i: int, point: _Point, fixed: frozenset[str]) -> tuple[Array, Array, list[int]]:
         """Return a flight's errors (6, blocks), their derivatives (unknowns, 6, blocks), and the indices of the unknowns."""
         flight, trim = self.flights[i], point.trims[i]
         k, n = len(self.parameters), len(self.start.rotors)
         errors = self.errors(flight, point.vehicle, trim, point.per_volt)
         columns, unknowns = [], []
-        is_excited = flight.moves & np.array([True, *(name not in fixed for name in INERTIAS)])
+        is_excited = flight.is_excited & np.array([True, *(name not in fixed for name in INERTIAS)])
         for j, parameter in enumerate(self.parameters):
             if parameter.name in fixed:
                 continue
-            displaced = self.errors(flight, parameter.moved(point.vehicle, DIFFERENCE), trim, point.per_volt)
-            column = (displaced - errors) / DIFFERENCE
+            displaced = self.errors(
+                flight, parameter.displace_vehicle(point.vehicle, DIFFERENCE_STEP), trim, point.per_volt
+            )
+            column = (displaced - errors) / DIFFERENCE_STEP
             if parameter.name == "k_thrust":
                 column[3:] = 0.0  # the force determines kF; the torque determines J/kF
             elif parameter.name in INERTIAS or parameter.name.startswith("motor."):
@@ -371,83 +396,83 @@ class _Problem:
             columns.append(column)
             unknowns.append(j)
         if flight.samples.voltage is not None and np.ptp(flight.samples.voltage[flight.samples.usable]) > 0.1:
-            displaced = self.errors(flight, point.vehicle, trim, point.per_volt + DIFFERENCE * PER_VOLT)
-            column = (displaced - errors) / DIFFERENCE
+            displaced = self.errors(flight, point.vehicle, trim, point.per_volt + DIFFERENCE_STEP * PER_VOLT_SIGMA)
+            column = (displaced - errors) / DIFFERENCE_STEP
             column[3:] = 0.0
             columns.append(column)
             unknowns.append(k)
         scales, basis = self._scales(), self._contrasts()
-        for j in range(self._own):
+        for j in range(self._trim_size):
             is_unobservable = (
-                j > n and "velocity" not in flight.samples.knows
+                j > n and "velocity" not in flight.samples.available_signals
             )  # without velocity the wind is unobservable
             if scales[j] == 0.0 or is_unobservable or (j == n and flight.samples.rotor_speed is not None):
                 continue
-            displaced_trim = beside(trim, DIFFERENCE * scales * (np.arange(self._own) == j), basis)
-            column = (self.errors(flight, point.vehicle, displaced_trim, point.per_volt) - errors) / DIFFERENCE
+            displaced_trim = displace_trim(trim, DIFFERENCE_STEP * scales * (np.arange(self._trim_size) == j), basis)
+            column = (self.errors(flight, point.vehicle, displaced_trim, point.per_volt) - errors) / DIFFERENCE_STEP
             if j == n - 1:
                 column[3:] = 0.0
             elif j == n:
                 column[2:][~is_excited] = 0.0
             columns.append(column)
-            unknowns.append(k + 1 + i * self._own + j)
+            unknowns.append(k + 1 + i * self._trim_size + j)
         return errors, np.stack(columns), unknowns
 
-    def _spread(self, i: int, point: _Point) -> Array:
+    def _residual_spread(self, i: int, point: _Point) -> Array:
         """Return the robust spread of each row of a flight, (6,); ∞ for rows that the log cannot determine."""
         flight = self.flights[i]
-        rows = flight.banded(self.errors(flight, point.vehicle, point.trims[i], point.per_volt))
+        rows = flight.filter_wrench(self.errors(flight, point.vehicle, point.trims[i], point.per_volt))
         spread = np.array([max(1.4826 * float(np.median(np.abs(row - np.median(row)))), 1e-4) for row in rows])
-        if "specific_force" not in flight.samples.knows:
+        if "specific_force" not in flight.samples.available_signals:
             spread[:3] = np.inf
-        if "velocity" not in flight.samples.knows:
+        if "velocity" not in flight.samples.available_signals:
             spread[:2] = np.inf  # the lateral airspeed is unknown
         return spread
 
-    def _weighed(
+    def _weighted_rows(
         self, i: int, point: _Point, fixed: frozenset[str], spread: Array
     ) -> tuple[Array, Array, list[int], Array, Array]:
         """Return filtered rows over their spread (6, blocks), their columns, the unknowns, and the same for the row means."""
         flight = self.flights[i]
-        errors, columns, unknowns = self._columns(i, point, fixed)
-        rows, banded = flight.banded(errors), np.stack([flight.banded(column) for column in columns])
+        errors, columns, unknowns = self._errors_and_jacobian(i, point, fixed)
+        rows, banded = flight.filter_wrench(errors), np.stack([flight.filter_wrench(column) for column in columns])
         magnitude = np.abs(rows) / spread[:, None]
-        robust = np.sqrt(np.minimum(1.0, HUBER / np.maximum(magnitude, 1e-9)))
+        robust = np.sqrt(np.minimum(1.0, HUBER_THRESHOLD / np.maximum(magnitude, 1e-9)))
         weight = robust / spread[:, None]
         means = np.array([0, 1, 3, 4, 5])
-        sigma = np.array([LEVEL, LEVEL, EVEN, EVEN, EVEN])
+        sigma = np.array([MEAN_FORCE_SIGMA, MEAN_FORCE_SIGMA, MEAN_TORQUE_SIGMA, MEAN_TORQUE_SIGMA, MEAN_TORQUE_SIGMA])
         sigma = np.where(np.isfinite(spread[means]), sigma, np.inf)
         level = errors[means].mean(axis=1) / sigma
         level_columns = columns[:, means].mean(axis=2) / sigma
         return rows * weight, banded * weight, unknowns, level, level_columns
 
-    def _normal(self, point: _Point, fixed: frozenset[str], spreads: Sequence[Array]) -> tuple[Array, Array]:
+    def _normal_equations(self, point: _Point, fixed: frozenset[str], spreads: Sequence[Array]) -> tuple[Array, Array]:
         """Return H and g of the local quadratic model of the cost: H δ = −g."""
-        count = len(self.parameters) + 1 + len(self.flights) * self._own
-        matrix, gradient = np.eye(count), self._from_start(point)
+        count = len(self.parameters) + 1 + len(self.flights) * self._trim_size
+        matrix, gradient = np.eye(count), self._scaled_offset(point)
         for i in range(len(self.flights)):
-            rows, columns, unknowns, level, level_columns = self._weighed(i, point, fixed, spreads[i])
+            rows, columns, unknowns, level, level_columns = self._weighted_rows(i, point, fixed, spreads[i])
             jacobian = columns.reshape(len(columns), -1)
             matrix[np.ix_(unknowns, unknowns)] += jacobian @ jacobian.T + level_columns @ level_columns.T
             gradient[unknowns] += jacobian @ rows.ravel() + level_columns @ level
         return matrix, gradient
 
-    def _free(self, fixed: frozenset[str]) -> Array:
-        free = np.ones(len(self.parameters) + 1 + len(self.flights) * self._own, dtype=bool)
+    def _free_unknowns(self, fixed: frozenset[str]) -> Array:
+        free = np.ones(len(self.parameters) + 1 + len(self.flights) * self._trim_size, dtype=bool)
         free[: len(self.parameters)] = [parameter.name not in fixed for parameter in self.parameters]
         return free
 
     def _step(self, point: _Point, fixed: frozenset[str], spreads: Sequence[Array]) -> Array:
         """Solve the normal equations for the free unknowns."""
-        matrix, gradient = self._normal(point, fixed, spreads)
-        free = self._free(fixed)
+        matrix, gradient = self._normal_equations(point, fixed, spreads)
+        free = self._free_unknowns(fixed)
         step = np.zeros(len(gradient))
         step[free] = -np.linalg.solve(matrix[np.ix_(free, free)], gradient[free])
         return step
 
     # Answers
 
-    def told(
+    def regression_result(
         self,
         point: _Point,
         spreads: Sequence[Array],
@@ -455,20 +480,20 @@ class _Problem:
         measured: Mapping[str, tuple[float, float]],
     ) -> Regression:
         """Return the fit with its covariance H⁻¹ (Σ of correlated scores) H⁻¹, and the residuals."""
-        matrix, _ = self._normal(point, fixed, spreads)
+        matrix, _ = self._normal_equations(point, fixed, spreads)
         score_covariance = np.eye(len(matrix))
         residuals, length = [], 0.0
         for i, flight in enumerate(self.flights):
-            rows, columns, unknowns, _, level_columns = self._weighed(i, point, fixed, spreads[i])
+            rows, columns, unknowns, _, level_columns = self._weighted_rows(i, point, fixed, spreads[i])
             scores = (columns * rows).sum(axis=1)
-            lag = max(round(ALIKE_FOR / SHORT), 1)
+            lag = max(round(CORRELATION_TIME_S / BLOCK_DURATION_S), 1)
             total = np.zeros((len(unknowns), len(unknowns)))
             for stretch in flight.stretches:
                 total += _newey_west(scores[:, stretch], lag)
             score_covariance[np.ix_(unknowns, unknowns)] += total + level_columns @ level_columns.T
             residuals.append(self._residuals(i, point))
-            length += len(flight.first) * flight.length * flight.samples.period
-        free = self._free(fixed)
+            length += len(flight.starts) * flight.length * flight.samples.period
+        free = self._free_unknowns(fixed)
         inverse = np.zeros_like(matrix)
         inverse[np.ix_(free, free)] = np.linalg.inv(matrix[np.ix_(free, free)])
         covariance = inverse @ score_covariance @ inverse
@@ -487,15 +512,15 @@ class _Problem:
                 parameter_covariance[j, j] += (
                     parameter_covariance[other, other] * (self.parameters[other].scale / self.parameters[j].scale) ** 2
                 )
-        fitted = Fitted(
+        fitted = Fit(
             point.vehicle,
             point.trims,
             point.per_volt,
-            self.flights[0].reference,
+            self.flights[0].reference_voltage,
             self.parameters,
             point.offset,
             parameter_covariance,
-            length / ALIKE_FOR,
+            length / CORRELATION_TIME_S,
             tuple(sorted(fixed - measured.keys())),
         )
         return Regression(fitted, tuple(residuals))
@@ -503,7 +528,7 @@ class _Problem:
     def _residuals(self, i: int, point: _Point) -> Residuals:
         flight, trim = self.flights[i], point.trims[i]
         samples = flight.samples
-        weight, arm, _, _ = size_of(self.start)
+        weight, arm, _, _ = hover_scales(self.start)
         rows = self.errors(flight, point.vehicle, trim, point.per_volt)
         thrust = np.mean([r.k_thrust for r in point.vehicle.rotors]) / np.mean([r.k_thrust for r in self.start.rotors])
         drag = np.mean([r.k_torque for r in point.vehicle.rotors]) / np.mean([r.k_thrust for r in self.start.rotors])
@@ -512,11 +537,13 @@ class _Problem:
         wind_W = np.array([*trim.wind_W, 0.0])[:, None]
         airspeed = np.stack(rotate_inverse(Quat(*samples.body[6:10]), Vec3(*(samples.body[3:6] - wind_W))))
         motor = point.vehicle.rotors[0].motor
-        speeds = rotor_speeds(samples, motor.rise, motor.fall, trim.delay).mean(axis=0, keepdims=True)
+        speeds = rotor_speeds(samples, motor.time_constant_up, motor.time_constant_down, trim.delay).mean(
+            axis=0, keepdims=True
+        )
         voltage = None if samples.voltage is None else flight.mean(samples.voltage[None])[0]
         return Residuals(
             samples.name,
-            samples.time[flight.first] + 0.5 * SHORT,
+            samples.time[flight.starts] + 0.5 * BLOCK_DURATION_S,
             rows[:3],
             rows[3:],
             flight.mean(airspeed),

@@ -17,7 +17,16 @@ import numpy as np
 from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
 from samara.core.types import Array
-from samara.identify.parameters import Parameter, along, arm_of, centre_of_mass, inertia, lag, per_rotor, single
+from samara.identify.parameters import (
+    FreeParameter,
+    centre_of_mass_parameter,
+    inertia_parameter,
+    mean_arm,
+    motor_lag_parameter,
+    rotor_parameter,
+    scalar_parameter,
+    vector_parameter,
+)
 from samara.physics.air.drag import BODY_AXES, WORLD_AXES
 from samara.physics.effect import wrench_in_body_axes
 from samara.physics.motion.body import angular_acceleration
@@ -26,21 +35,25 @@ from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
 from samara.physics.rotors.rotor_air_effects import AIRSPEED_MOMENT, ROTOR_DRAG
 from samara.physics.types import CALM, State, Vehicle
 
-EVERY = 12  # stride of the evaluated rows of a flight: one in 48 ms
-STEP = 1e-5  # of a parameter's scale, for differences
-SLOW = 3.0  # [s]: the mean over this duration is subtracted
-NOISE = 0.01  # σ of force and torques relative to m g, m g arm and m g kM/kF: vibration, unmodelled effects
-TURNING = 0.1  # [rad/s²]: σ of the derivative of a gyroscope over a row
-GUSTS = (0.4, 0.4, 0.2)  # [m/s]: σ along east, north and up, Dryden's for 2 m/s of wind some metres over the ground
-GUST_TIME = 1.0  # [s]: correlation time
-PRIOR = 0.5  # prior σ, on each parameter's scale
-WIND = 4.0  # [m/s]: prior σ of the steady wind
-AIMS = (("k_thrust", 0.02), ("k_torque", 0.05), ("inertia.", 0.05), ("centre_of_mass.", 0.05))
-AIM = 0.10  # of all others: lags, drag, aerodynamic effects on rotors
+ROW_STRIDE = 12  # stride of the evaluated rows of a flight: one every 48 ms
+DIFFERENCE_STEP = 1e-5  # step of finite differences, as a fraction of a parameter's scale
+SLOW_MEAN_S = 3.0  # [s]: the mean over this duration is subtracted
+MODEL_NOISE = 0.01  # σ of force and torques relative to m g, m g arm and m g kM/kF: vibration, unmodelled effects
+GYRO_DERIVATIVE_SIGMA = 0.1  # [rad/s²]: σ of the derivative of a gyroscope over a row
+GUST_SIGMAS = (
+    0.4,
+    0.4,
+    0.2,
+)  # [m/s]: σ along east, north and up, Dryden's for 2 m/s of wind some metres over the ground
+GUST_CORRELATION_TIME_S = 1.0  # [s]: correlation time
+PRIOR_SIGMA = 0.5  # prior σ, on each parameter's scale
+WIND_SIGMA = 4.0  # [m/s]: prior σ of the steady wind
+TARGET_ERRORS = (("k_thrust", 0.02), ("k_torque", 0.05), ("inertia.", 0.05), ("centre_of_mass.", 0.05))
+DEFAULT_TARGET_ERROR = 0.10  # for all other parameters: lags, drag, aerodynamic effects on rotors
 """Target standard errors of a flight, on each parameter's scale, by the prefix of its name."""
 
 
-class Flown(NamedTuple):
+class SimulatedFlights(NamedTuple):
     """A batch of simulated flights: times (m,) [s], states (fields, m, n), commands (rotors, m, n) held from each time on, and
     the duration of each flight (n,) [s]."""
 
@@ -50,100 +63,104 @@ class Flown(NamedTuple):
     durations: Array
 
 
-def parameters_of(vehicle: Vehicle) -> tuple[Parameter, ...]:
+def experiment_parameters(vehicle: Vehicle) -> tuple[FreeParameter, ...]:
     """Return the parameters of interest: thrust, torque, lag, inertia, centre of mass, drag and aerodynamic effects on rotors.
 
     The scale is the value of each parameter, and the arm for the centre of mass.
     """
     parameters = [
-        *(per_rotor(name, "", 1.0, "") for name in ("k_thrust", "k_torque")),
-        *(inertia(axis, 1.0, "") for axis in ("xx", "yy", "zz")),
-        *(centre_of_mass(axis, arm_of(vehicle)) for axis in ("x", "y")),
+        *(rotor_parameter(name, "", 1.0, "") for name in ("k_thrust", "k_torque")),
+        *(inertia_parameter(axis, 1.0, "") for axis in ("xx", "yy", "zz")),
+        *(centre_of_mass_parameter(axis, mean_arm(vehicle)) for axis in ("x", "y")),
     ]
     if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
-        parameters += [lag(direction, 1.0) for direction in ("rise", "fall")]
+        parameters += [motor_lag_parameter(direction, 1.0) for direction in ("time_constant_up", "time_constant_down")]
     for index, effect in enumerate(vehicle.structure.effects):
         values = vehicle.parameters[index]
-        if effect in AIR:
+        if effect in AIR_EFFECTS:
             for field in getattr(values, "_fields", ()):
-                parameters += _of_field(effect.name, field, getattr(values, field))
+                parameters += _field_parameters(effect.name, field, getattr(values, field))
     return tuple(parameters)
 
 
-AIR = (BODY_AXES, WORLD_AXES, ROTOR_DRAG, AIRSPEED_MOMENT)
+AIR_EFFECTS = (BODY_AXES, WORLD_AXES, ROTOR_DRAG, AIRSPEED_MOMENT)
 """Aerodynamic effects whose parameters are of interest."""
 
 
-def _of_field(effect: str, field: str, value: Scalar) -> list[Parameter]:
+def _field_parameters(effect: str, field: str, value: Scalar) -> list[FreeParameter]:
     """Return a parameter for each nonzero component of a field."""
     path = f"{effect}.{field}"
     if isinstance(value, Vec3):
         return [
-            along(path, "", axis, component, "")
+            vector_parameter(path, "", axis, component, "")
             for axis, component in zip("xyz", value, strict=True)
             if component != 0.0
         ]
-    return [single(path, "", value, "")] if isinstance(value, float) and value != 0.0 else []
+    return [scalar_parameter(path, "", value, "")] if isinstance(value, float) and value != 0.0 else []
 
 
-def information(vehicle: Vehicle, flown: Flown, parameters: Sequence[Parameter]) -> Array:
+def information_matrices(vehicle: Vehicle, flown: SimulatedFlights, parameters: Sequence[FreeParameter]) -> Array:
     """Return M of each flight, (n, k + 3, k + 3): the parameters on their scales, then the steady wind [m/s], about zero wind.
 
     Sensitivities are evaluated without the wind of the simulation: it is unknown, so that it excites nothing.
     """
-    displaced = [parameter.moved(vehicle, STEP) for parameter in parameters]
+    displaced = [parameter.displace_vehicle(vehicle, DIFFERENCE_STEP) for parameter in parameters]
     lag_indices = [i for i, parameter in enumerate(parameters) if parameter.name.startswith("motor.")]
     speeds, *lag_speeds = _rotor_speeds([vehicle, *(displaced[i] for i in lag_indices)], flown)
     speeds_by_index = dict(zip(lag_indices, lag_speeds, strict=True))
-    is_flying = flown.time[::EVERY, None] < flown.durations
+    is_flying = flown.time[::ROW_STRIDE, None] < flown.durations
     nominal = _outputs(vehicle, flown, speeds, is_flying)
     columns = [
-        (_outputs(candidate, flown, speeds_by_index.get(i, speeds), is_flying) - nominal) / STEP
+        (_outputs(candidate, flown, speeds_by_index.get(i, speeds), is_flying) - nominal) / DIFFERENCE_STEP
         for i, candidate in enumerate(displaced)
     ]
-    wind_outputs = [_outputs(vehicle, flown, speeds, is_flying, _along(axis, STEP)) for axis in range(3)]
-    columns += [(outputs - nominal) / STEP for outputs in wind_outputs]
+    wind_outputs = [
+        _outputs(vehicle, flown, speeds, is_flying, _axis_vector(axis, DIFFERENCE_STEP)) for axis in range(3)
+    ]
+    columns += [(outputs - nominal) / DIFFERENCE_STEP for outputs in wind_outputs]
     sensitivity = np.stack(columns)  # (k + 3, 6, rows of all flights)
     matrices = np.empty((is_flying.shape[1], len(columns), len(columns)))
     flight_index = np.nonzero(is_flying.T)[0]
     for lane in range(is_flying.shape[1]):
         rows = sensitivity[..., flight_index == lane]
-        weighted = whitened(rows, noise(vehicle, rows[-3:]), EVERY * float(flown.time[1] - flown.time[0]))
+        weighted = whiten(rows, output_noise(vehicle, rows[-3:]), ROW_STRIDE * float(flown.time[1] - flown.time[0]))
         matrices[lane] = np.einsum("aim,bim->ab", weighted, weighted, optimize=True)
     return matrices
 
 
-class Noise(NamedTuple):
+class OutputNoise(NamedTuple):
     """σ of each output: white noise of each row, and gusts."""
 
     white: Array
     gusts: Array
 
 
-def noise(vehicle: Vehicle, wind_sensitivity: Array) -> Noise:
+def output_noise(vehicle: Vehicle, wind_sensitivity: Array) -> OutputNoise:
     """σ of specific force [m/s²] and angular acceleration [rad/s²]; for gusts from the sensitivities (3, 6, m) to wind."""
     g = float(vehicle["gravity"].acceleration)
-    arm, torque_ratio = arm_of(vehicle), float(np.mean([rotor.k_torque / rotor.k_thrust for rotor in vehicle.rotors]))
+    arm, torque_ratio = mean_arm(vehicle), float(np.mean([rotor.k_torque / rotor.k_thrust for rotor in vehicle.rotors]))
     inertia_B, weight = vehicle.inertia_B, vehicle.mass * g
     torques = weight * np.array([arm / inertia_B.xx, arm / inertia_B.yy, torque_ratio / inertia_B.zz])
-    white = np.concatenate([[NOISE * g] * 3, np.hypot(NOISE * torques, TURNING)])
-    return Noise(
+    white = np.concatenate([[MODEL_NOISE * g] * 3, np.hypot(MODEL_NOISE * torques, GYRO_DERIVATIVE_SIGMA)])
+    return OutputNoise(
         white,
-        np.sqrt(np.einsum("a,aim->i", np.square(GUSTS), np.square(wind_sensitivity)) / wind_sensitivity.shape[-1]),
+        np.sqrt(
+            np.einsum("a,aim->i", np.square(GUST_SIGMAS), np.square(wind_sensitivity)) / wind_sensitivity.shape[-1]
+        ),
     )
 
 
-def whitened(rows: Array, noise_sigma: Noise, dt: float) -> Array:
+def whiten(rows: Array, noise_sigma: OutputNoise, dt: float) -> Array:
     """(x_k − ρ x_{k−1}) / σ of rows (…, 6, m) without their slow mean: σ² = (1 − ρ²) σ_g² + (1 + ρ²) σ_w², ρ = exp(−dt/τ).
 
     Hover precedes the first row; without its mean it is 0.
     """
-    width = 2 * round(0.5 * SLOW / dt) + 1
+    width = 2 * round(0.5 * SLOW_MEAN_S / dt) + 1
     no_padding = [(0, 0)] * (rows.ndim - 1)
     padded = np.pad(rows, [*no_padding, (width // 2, width // 2)], mode="edge")
     cumulative = np.cumsum(np.pad(padded, [*no_padding, (1, 0)]), axis=-1)
     detrended = rows - (cumulative[..., width:] - cumulative[..., :-width]) / width
-    rho = np.exp(-dt / GUST_TIME)
+    rho = np.exp(-dt / GUST_CORRELATION_TIME_S)
     previous = np.pad(detrended, [*no_padding, (1, 0)])[..., :-1]
     sigma = np.sqrt((1.0 - rho**2) * noise_sigma.gusts**2 + (1.0 + rho**2) * noise_sigma.white**2)
     result: Array = (detrended - rho * previous) / sigma[:, None]
@@ -158,11 +175,13 @@ def shortfall(matrix: Array, aims: Array) -> Scalar:
     return np.log1p(np.square(standard_errors(matrix) / aims)).sum(axis=-1)
 
 
-def aims_of(parameters: Sequence[Parameter]) -> Array:
+def target_errors(parameters: Sequence[FreeParameter]) -> Array:
     """Return the target standard error of each parameter, on its scale."""
     return np.array(
         [
-            next((target for prefix, target in AIMS if parameter.name.startswith(prefix)), AIM)
+            next(
+                (target for prefix, target in TARGET_ERRORS if parameter.name.startswith(prefix)), DEFAULT_TARGET_ERROR
+            )
             for parameter in parameters
         ]
     )
@@ -170,23 +189,23 @@ def aims_of(parameters: Sequence[Parameter]) -> Array:
 
 def standard_errors(matrix: Array) -> Array:
     """√ of the diagonal of the inverse: each parameter on its scale, with the prior included and the wind unknown."""
-    return np.sqrt(np.diagonal(np.linalg.inv(_told(matrix)), axis1=-2, axis2=-1))
+    return np.sqrt(np.diagonal(np.linalg.inv(_eliminate_wind(matrix)), axis1=-2, axis2=-1))
 
 
-def _told(matrix: Array) -> Array:
+def _eliminate_wind(matrix: Array) -> Array:
     """Return the information about the parameters with the prior added and the wind eliminated (Schur complement)."""
     k = matrix.shape[-1] - 3
-    total = matrix + np.diag([PRIOR**-2] * k + [WIND**-2] * 3)
+    total = matrix + np.diag([PRIOR_SIGMA**-2] * k + [WIND_SIGMA**-2] * 3)
     block, cross, wind = total[..., :k, :k], total[..., :k, k:], total[..., k:, k:]
     reduced: Array = block - cross @ np.linalg.solve(wind, np.swapaxes(cross, -1, -2))
     return reduced
 
 
-def _along(axis: int, speed: float) -> Vec3:
+def _axis_vector(axis: int, speed: float) -> Vec3:
     return Vec3(*(speed if index == axis else 0.0 for index in range(3)))
 
 
-def _rotor_speeds(vehicles: Sequence[Vehicle], flown: Flown) -> Array:
+def _rotor_speeds(vehicles: Sequence[Vehicle], flown: SimulatedFlights) -> Array:
     """Simulate the motors of each vehicle with the flight's commands from its first speeds: (vehicles, rotors, m, n).
 
     DC motors keep the speeds of the simulation.
@@ -209,14 +228,14 @@ def _rotor_speeds(vehicles: Sequence[Vehicle], flown: Flown) -> Array:
     return speeds
 
 
-def _outputs(vehicle: Vehicle, flown: Flown, speeds: Array, is_flying: Array, wind_W: Vec3 = ZERO) -> Array:
+def _outputs(vehicle: Vehicle, flown: SimulatedFlights, speeds: Array, is_flying: Array, wind_W: Vec3 = ZERO) -> Array:
     """Return specific force [m/s²] and angular acceleration [rad/s²] in body axes, flights concatenated: (6, rows)."""
-    rows = flown.states[:, ::EVERY].copy()
-    rows[13 : 13 + len(speeds)] = speeds[:, ::EVERY]
+    rows = flown.states[:, ::ROW_STRIDE].copy()
+    rows[13 : 13 + len(speeds)] = speeds[:, ::ROW_STRIDE]
     rows = rows.swapaxes(1, 2)[:, is_flying.T]
     weightless = vehicle.without_effect("gravity")
     state: State = State.from_numpy(rows, "wxyz", weightless)
-    commands = tuple(flown.commands[:, ::EVERY].swapaxes(1, 2)[:, is_flying.T])
+    commands = tuple(flown.commands[:, ::ROW_STRIDE].swapaxes(1, 2)[:, is_flying.T])
     total = wrench_in_body_axes(wrench(state, commands, weightless, CALM._replace(wind_W=wind_W)), state.q_WB)
     force = total.f_B / vehicle.mass
     omega_dot = angular_acceleration(state.omega_B, total.tau_B, inertia_B=vehicle.inertia_B)

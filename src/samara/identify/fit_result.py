@@ -6,16 +6,16 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.core.types import Array
-from samara.identify.parameters import Parameter
-from samara.identify.resampled_log import Samples
-from samara.identify.rotor_speed_model import followed, late
+from samara.identify.parameters import FreeParameter
+from samara.identify.resampled_log import ResampledLog
+from samara.identify.rotor_speed_model import delay_signal, simulate_lag
 from samara.physics.types import Vehicle
 
-DELAY, GAIN, WIND, PER_VOLT, TOGETHER = 0.02, 0.3, 4.0, 0.1, 0.03
+DELAY_SIGMA, GAIN_SIGMA, WIND_SIGMA, PER_VOLT_SIGMA, MEAN_GAIN_SIGMA = 0.02, 0.3, 4.0, 0.1, 0.03
 """Prior σ: delay [s], logarithm of a gain, wind [m/s], relative thrust per volt, and mean gain of a flight."""
 
 
-class Trim(NamedTuple):
+class FlightTrim(NamedTuple):
     """Unknowns of one flight: a gain for each rotor, the delay of the motor commands [s], and the steady wind [m/s]."""
 
     gains: tuple[float, ...]
@@ -23,42 +23,44 @@ class Trim(NamedTuple):
     wind_W: tuple[float, float]
 
 
-def beside(trim: Trim, step: Array, basis: Array) -> Trim:
+def displace_trim(trim: FlightTrim, step: Array, basis: Array) -> FlightTrim:
     """Return a trim displaced by `step`: logarithms of the gains in the columns of `basis`, delay [s] and wind [m/s]."""
     n = len(trim.gains)
     gains = np.array(trim.gains) * np.exp(basis @ step[:n])
     wind_W = (float(trim.wind_W[0] + step[n + 1]), float(trim.wind_W[1] + step[n + 2]))
-    return Trim(tuple(float(g) for g in gains), float(trim.delay + step[n]), wind_W)
+    return FlightTrim(tuple(float(g) for g in gains), float(trim.delay + step[n]), wind_W)
 
 
-def mean_voltage(flights: Sequence[Samples]) -> float:
+def mean_voltage(flights: Sequence[ResampledLog]) -> float:
     """Return the mean voltage of all flights that log it; 0 if none does  [V]."""
     voltages = [flight.voltage[flight.usable] for flight in flights if flight.voltage is not None]
     return float(np.mean(np.concatenate(voltages))) if voltages else 0.0
 
 
-def rotor_speeds(samples: Samples, rise: float, fall: float, delay: float) -> Array:
+def rotor_speeds(samples: ResampledLog, time_constant_up: float, time_constant_down: float, delay: float) -> Array:
     """Return the measured rotor speeds, or else those of motors with this lag and command delay, (rotors, n)  [rad/s]."""
     if samples.rotor_speed is not None:
         return samples.rotor_speed
-    return late(followed(samples.commanded, rise, fall, samples.period), delay / samples.period)
+    return delay_signal(
+        simulate_lag(samples.commanded, time_constant_up, time_constant_down, samples.period), delay / samples.period
+    )
 
 
-class Fitted(NamedTuple):
+class Fit(NamedTuple):
     """The fitted vehicle with the covariance of its parameters.
 
     `vehicle` excludes the gains of the rotors; they are in `trims`, one per flight. `per_volt` is the relative change of
     thrust per volt about the voltage `volts` [V]. `offset` and `covariance` refer to `parameters`, in their order: the
-    difference from the start vehicle in prior scales. `independent` is the count of independent time intervals; `held` names
-    the parameters fixed at their start values.
+    difference from the start vehicle in prior scales. `independent_intervals` is the count of independent time
+    intervals; `fixed` names the parameters fixed at their start values.
     """
 
     vehicle: Vehicle
-    trims: tuple[Trim, ...]
+    trims: tuple[FlightTrim, ...]
     per_volt: float
     volts: float
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[FreeParameter, ...]
     offset: Array
     covariance: Array
-    independent: float
-    held: tuple[str, ...] = ()
+    independent_intervals: float
+    fixed: tuple[str, ...] = ()

@@ -27,9 +27,10 @@ class FlightLog:
     `command` has one row per motor in the order of the log, from 0 to 1, the full range of the autopilot's output; `numbering`
     names that order (a system of `samara.vehicles.rotor_numbering`; "samara" is the order of the vehicle file). `rotor_speed`
     [rad/s] has the same order. `position` [m] and `velocity` [m/s] in world axes and `attitude` (w, x, y, z; body to world)
-    come from the source named by `truth`: motion capture or the vehicle's estimate. `rate` [rad/s] is from the gyroscope, or
-    from motion capture if the log has no gyroscope; `specific_force` [m/s²] is from the accelerometer; both are in body axes.
-    `voltage` [V] is that of the battery. `start` [s] is the clock of the logging system at the first sample.
+    come from the source named by `truth`: motion capture or the vehicle's estimate. `rate` [rad/s] is from the
+    gyroscope, or from motion capture if the log has no gyroscope; `specific_force` [m/s²] is from the accelerometer;
+    both are in body axes. `voltage` [V] is that of the battery. `start` [s] is the clock of the logging system at the
+    first sample.
     """
 
     name: str

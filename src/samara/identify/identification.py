@@ -16,38 +16,38 @@ import numpy as np
 from samara.core.algebra import Mat3, Vec3
 from samara.core.quantity import Scalar
 from samara.core.types import Array
-from samara.identify.equation_error_fit import Residuals, regress
-from samara.identify.fit_result import Fitted, Trim
+from samara.identify.equation_error_fit import Residuals, fit_by_regression
+from samara.identify.fit_result import Fit, FlightTrim
 from samara.identify.flight_log import FlightLog
-from samara.identify.log_checks import Finding, usable
-from samara.identify.parameters import parameters_of, ready
-from samara.identify.prediction_error_fit import HORIZON, fit
-from samara.identify.resampled_log import Samples, duration_of, period_of, samples_of
+from samara.identify.log_checks import Finding, require_usable
+from samara.identify.parameters import identifiable_parameters, prepare_vehicle
+from samara.identify.prediction_error_fit import HORIZON, fit_by_prediction_error
+from samara.identify.resampled_log import ResampledLog, resample_log, resampling_period, usable_duration
 from samara.physics.types import Vehicle
 from samara.vehicles.build import switch_on
 from samara.vehicles.defaults import derived_surface
-from samara.vehicles.limits import with_lag_motors
-from samara.vehicles.writer import sources_still_true
+from samara.vehicles.limits import replace_dc_motors
+from samara.vehicles.writer import valid_sources
 
 PHYSICAL, PREDICTOR = "physical", "predictor"
-DAMPED = 3.0  # W l²/v_h: prior scale of the damping of a predictor
-KNOWN = 0.95
+PREDICTOR_DAMPING_SCALE = 3.0  # W l²/v_h: prior scale of the damping of a predictor
+CONFIDENCE = 0.95
 
 
 class Widening(NamedTuple):
     """Corrections of a standard error.
 
-    `times` multiplies the residual-based error, because gusts are correlated with the regressors. `of_number` (relative) and
-    `of_scale` (in scales, for parameters that may be 0) are the errors that averaging, filters and delays leave after any
+    `factor` multiplies the residual-based error, because gusts are correlated with the regressors. `relative` (relative) and
+    `scaled` (in scales, for parameters that may be 0) are the errors that averaging, filters and delays leave after any
     length of flight.
     """
 
-    times: float
-    of_number: float
-    of_scale: float = 0.002
+    factor: float
+    relative: float
+    scaled: float = 0.002
 
 
-WIDENED = (
+ERROR_WIDENING = (
     ("k_thrust", Widening(1.6, 0.0012)),
     ("k_torque", Widening(1.1, 0.027)),
     ("inertia.zz", Widening(1.0, 0.025)),
@@ -62,7 +62,7 @@ WIDENED = (
     ("damping", Widening(1.7, 0.0, 0.014)),
 )
 """By prefix of the name; from 80 synthetic vehicles (seed 2), so that 95 % of the 95 % intervals contain the truth."""
-WITHOUT_VELOCITY = (
+IMU_ONLY_WIDENING = (
     ("k_thrust", Widening(0.0, 0.015)),
     ("k_torque", Widening(0.0, 0.09)),
     ("inertia.zz", Widening(0.0, 0.10)),
@@ -73,13 +73,13 @@ WITHOUT_VELOCITY = (
     ("", Widening(0.0, 0.0, 0.0)),
 )
 """Additional errors without a velocity in the logs (IMU only), when aerodynamic forces act as noise; from ten more vehicles."""
-EXCITED = 0.2
+MAX_EXCITED_ERROR = 0.2
 """A parameter is excited if its standard error is below this fraction of it, or of twice its scale if it may be 0."""
 
 Progress = Callable[[str, float], None]
 
 
-class Estimate(NamedTuple):
+class ParameterEstimate(NamedTuple):
     """A parameter: start value, value, standard error, 95 % interval, whether it was excited, and the manoeuvre that would
     excite it."""
 
@@ -95,47 +95,47 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Product:
+class IdentifiedVehicle:
     """An identified vehicle: its parameters with errors and correlations, and the trim of each flight by name.
 
     `vehicle` is complete, ready to save and simulate. `bare` is the model used during the fit, without the gains of its rotors.
     """
 
-    kind: str
+    model_type: str
     vehicle: Vehicle
     bare: Vehicle
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[ParameterEstimate, ...]
     correlation: Array
-    trims: Mapping[str, Trim]
+    trims: Mapping[str, FlightTrim]
     per_volt: float
     volts: float
 
-    def estimate(self, name: str) -> Estimate:
+    def estimate(self, name: str) -> ParameterEstimate:
         """Return the estimate of the parameter `name`."""
         return next(estimate for estimate in self.estimates if estimate.name == name)
 
 
 @dataclass(frozen=True)
-class Identified:
+class Identification:
     """The result of an identification: both vehicles (the predictor is optional), the resampled logs, the findings of each log,
     and the force and torque that the physical vehicle leaves unexplained."""
 
     start: Vehicle
-    physical: Product
-    predictor: Product | None
-    flights: tuple[Samples, ...]
+    physical: IdentifiedVehicle
+    predictor: IdentifiedVehicle | None
+    flights: tuple[ResampledLog, ...]
     findings: Mapping[str, tuple[Finding, ...]]
     residuals: tuple[Residuals, ...]
 
     @property
-    def products(self) -> tuple[Product, ...]:
+    def vehicles(self) -> tuple[IdentifiedVehicle, ...]:
         """The physical vehicle, then the predictor if it was fitted."""
         return (self.physical,) if self.predictor is None else (self.physical, self.predictor)
 
     @property
     def seconds(self) -> float:
         """Total airborne time of all flights  [s]."""
-        return sum(duration_of(flight) for flight in self.flights)
+        return sum(usable_duration(flight) for flight in self.flights)
 
 
 def identify(
@@ -145,7 +145,7 @@ def identify(
     outputs: str = "speed",
     predictor: bool = True,
     progress: Progress | None = None,
-) -> Identified:
+) -> Identification:
     """Identify the vehicle that flew these logs; mass and geometry are those of `start`.
 
     Args:
@@ -164,74 +164,78 @@ def identify(
     checked, findings = [], {}
     for k, log in enumerate(logs):
         report("checking the logs", k / len(logs))
-        repaired_log, log_findings = usable(log)
+        repaired_log, log_findings = require_usable(log)
         checked.append(repaired_log)
         findings[log.name] = tuple(log_findings)
-    period = max(period_of(log) for log in checked)
-    start = with_lag_motors(start)
-    flights = [samples_of(log, start, outputs, period) for log in checked]
-    return identified(flights, start, findings, predictor=predictor, progress=progress)
+    period = max(resampling_period(log) for log in checked)
+    start = replace_dc_motors(start)
+    flights = [resample_log(log, start, outputs, period) for log in checked]
+    return identify_resampled(flights, start, findings, predictor=predictor, progress=progress)
 
 
-def identified(
-    flights: Sequence[Samples],
+def identify_resampled(
+    flights: Sequence[ResampledLog],
     start: Vehicle,
     findings: Mapping[str, tuple[Finding, ...]] | None = None,
     *,
     predictor: bool = True,
     progress: Progress | None = None,
-) -> Identified:
+) -> Identification:
     """Identify the vehicle from resampled logs; see `identify`."""
     report = progress or (lambda stage, fraction: None)
-    bare = ready(start)
-    regression = regress(flights, bare, lambda fraction: report("forces and torques", fraction))
-    flight_summary = _about(flights)
+    bare = prepare_vehicle(start)
+    regression = fit_by_regression(flights, bare, lambda fraction: report("forces and torques", fraction))
+    flight_summary = _describe_flights(flights)
     source = f"identified by regression from {flight_summary}"
     physical = _product(PHYSICAL, regression.fitted, start, bare, flights, source)
     predictor_product = None
-    if predictor and all({"velocity", "attitude", "rate"} <= flight.knows for flight in flights):
-        parameters = parameters_of(bare, DAMPED)
-        trims = [Trim((1.0,) * len(bare.rotors), 0.0, trim.wind_W) for trim in regression.fitted.trims]
-        prediction_fit = fit(
+    if predictor and all({"velocity", "attitude", "rate"} <= flight.available_signals for flight in flights):
+        parameters = identifiable_parameters(bare, PREDICTOR_DAMPING_SCALE)
+        trims = [FlightTrim((1.0,) * len(bare.rotors), 0.0, trim.wind_W) for trim in regression.fitted.trims]
+        prediction_fit = fit_by_prediction_error(
             flights, bare, parameters, trims, progress=lambda fraction: report("prediction error", fraction)
         )
         source = f"effective value for prediction over {HORIZON:g} s, fitted to {flight_summary}"
         predictor_product = _product(PREDICTOR, prediction_fit, start, bare, flights, source)
-    return Identified(start, physical, predictor_product, tuple(flights), dict(findings or {}), regression.residuals)
+    return Identification(
+        start, physical, predictor_product, tuple(flights), dict(findings or {}), regression.residuals
+    )
 
 
 def _product(
-    kind: str, fitted: Fitted, start: Vehicle, bare: Vehicle, flights: Sequence[Samples], source: str
-) -> Product:
+    kind: str, fitted: Fit, start: Vehicle, bare: Vehicle, flights: Sequence[ResampledLog], source: str
+) -> IdentifiedVehicle:
     estimates = _estimates(fitted, bare, flights)
-    vehicle = dressed(fitted.vehicle, start, fitted.trims, estimates, source)
+    vehicle = complete_vehicle(fitted.vehicle, start, fitted.trims, estimates, source)
     trims = {flight.name: trim for flight, trim in zip(flights, fitted.trims, strict=True)}
-    return Product(
+    return IdentifiedVehicle(
         kind, vehicle, fitted.vehicle, estimates, _correlation(fitted.covariance), trims, fitted.per_volt, fitted.volts
     )
 
 
-def _about(flights: Sequence[Samples]) -> str:
+def _describe_flights(flights: Sequence[ResampledLog]) -> str:
     """Describe the flights for the sources in a vehicle file."""
-    seconds = sum(duration_of(flight) for flight in flights)
+    seconds = sum(usable_duration(flight) for flight in flights)
     names = flights[0].name if len(flights) == 1 else f"{len(flights)} flights, {flights[0].name} …"
     return f"{seconds:.0f} s of flight ({names})"
 
 
-def _estimates(fitted: Fitted, start: Vehicle, flights: Sequence[Samples]) -> tuple[Estimate, ...]:
-    """Return values with intervals: of the logarithm for positive parameters, widened by the errors in `WIDENED`."""
-    quantile = student(0.5 + 0.5 * KNOWN, max(fitted.independent - 1.0, 3.0))
-    is_imu_only = not any("velocity" in flight.knows for flight in flights)
+def _estimates(fitted: Fit, start: Vehicle, flights: Sequence[ResampledLog]) -> tuple[ParameterEstimate, ...]:
+    """Return values with intervals: of the logarithm for positive parameters, widened by the errors in `ERROR_WIDENING`."""
+    quantile = student_quantile(0.5 + 0.5 * CONFIDENCE, max(fitted.independent_intervals - 1.0, 3.0))
+    is_imu_only = not any("velocity" in flight.available_signals for flight in flights)
     has_rotor_speed = any(flight.rotor_speed is not None for flight in flights)
     estimates = []
     for parameter, variance in zip(fitted.parameters, np.diag(fitted.covariance), strict=True):
         value = parameter.get(fitted.vehicle)
-        times, of_number, of_scale = next(widening for prefix, widening in WIDENED if parameter.name.startswith(prefix))
+        times, of_number, of_scale = next(
+            widening for prefix, widening in ERROR_WIDENING if parameter.name.startswith(prefix)
+        )
         if is_imu_only and not (parameter.name.startswith("motor") and has_rotor_speed):
-            extra = next(widening for prefix, widening in WITHOUT_VELOCITY if parameter.name.startswith(prefix))
-            of_number, of_scale = math.hypot(of_number, extra.of_number), math.hypot(of_scale, extra.of_scale)
+            extra = next(widening for prefix, widening in IMU_ONLY_WIDENING if parameter.name.startswith(prefix))
+            of_number, of_scale = math.hypot(of_number, extra.relative), math.hypot(of_scale, extra.scaled)
         sigma = float(np.sqrt(variance)) * parameter.scale
-        if parameter.name in fitted.held:
+        if parameter.name in fitted.fixed:
             error = sigma * (value if parameter.positive else 1.0)
         else:
             floor = of_number if parameter.positive else max(of_number * abs(value), of_scale * parameter.scale)
@@ -242,7 +246,7 @@ def _estimates(fitted: Fitted, start: Vehicle, flights: Sequence[Samples]) -> tu
             for s in (-1.0, 1.0)
         )
         estimates.append(
-            Estimate(
+            ParameterEstimate(
                 parameter.name,
                 parameter.unit,
                 parameter.get(start),
@@ -250,15 +254,15 @@ def _estimates(fitted: Fitted, start: Vehicle, flights: Sequence[Samples]) -> tu
                 error,
                 float(low),
                 float(high),
-                parameter.name not in fitted.held
-                and bool(sigma < EXCITED * (1.0 if parameter.positive else 2.0 * parameter.scale)),
+                parameter.name not in fitted.fixed
+                and bool(sigma < MAX_EXCITED_ERROR * (1.0 if parameter.positive else 2.0 * parameter.scale)),
                 parameter.manoeuvre,
             )
         )
     return tuple(estimates)
 
 
-def student(probability: float, degrees_of_freedom: float) -> float:
+def student_quantile(probability: float, degrees_of_freedom: float) -> float:
     """Quantile of Student's t, by its expansion about the normal quantile in 1/ν to the fourth order (Abramowitz, Stegun
     26.7.5)."""
     z = NormalDist().inv_cdf(probability)
@@ -278,8 +282,8 @@ def _correlation(covariance: Array) -> Array:
     return np.asarray(0.5 * (matrix + matrix.T))
 
 
-def dressed(
-    bare: Vehicle, start: Vehicle, trims: Sequence[Trim], estimates: Sequence[Estimate], source: str
+def complete_vehicle(
+    bare: Vehicle, start: Vehicle, trims: Sequence[FlightTrim], estimates: Sequence[ParameterEstimate], source: str
 ) -> Vehicle:
     """Return the start vehicle with the fitted parameters, the mean gain of each rotor in its kF and kM, and their sources.
 
@@ -293,15 +297,18 @@ def dressed(
             r_B=Vec3(*(float(x) for x in fitted_rotor.r_B)),
             k_thrust=float(fitted_rotor.k_thrust * gain),
             k_torque=float(fitted_rotor.k_torque * gain),
-            motor=rotor.motor._replace(rise=float(fitted_rotor.motor.rise), fall=float(fitted_rotor.motor.fall)),
+            motor=rotor.motor._replace(
+                time_constant_up=float(fitted_rotor.motor.time_constant_up),
+                time_constant_down=float(fitted_rotor.motor.time_constant_down),
+            ),
         )
         for rotor, fitted_rotor, gain in zip(start.rotors, bare.rotors, gains, strict=True)
     )
-    vehicle = _standing(replace(start, rotors=rotors, inertia_B=_of_a_body(bare.inertia_B)))
+    vehicle = _update_contact_surface(replace(start, rotors=rotors, inertia_B=_physical_inertia(bare.inertia_B)))
     if bare["drag"].linear != (0.0, 0.0, 0.0):
-        vehicle = _with(vehicle, "drag", axes="body", **_positive(bare["drag"]))
+        vehicle = _enable_effect(vehicle, "drag", frame="body", **_drag_options(bare["drag"]))
     if bare["rotor_drag"].axial > 0.0:
-        vehicle = _with(
+        vehicle = _enable_effect(
             vehicle, "rotor_drag", coefficient=bare["rotor_drag"].coefficient, axial=bare["rotor_drag"].axial
         )
     if (
@@ -309,19 +316,19 @@ def dressed(
         or by_name["airspeed_moment.pitch"].excited
         or start.has("airspeed_moment")
     ):
-        vehicle = _with(vehicle, "airspeed_moment", **bare["airspeed_moment"]._asdict())
+        vehicle = _enable_effect(vehicle, "airspeed_moment", **bare["airspeed_moment"]._asdict())
     if any(coefficient > 0.0 for coefficient in bare["damping"].linear) and (
         start.has("damping") or by_name["damping.tilt"].excited or by_name["damping.yaw"].excited
     ):
-        vehicle = _with(
+        vehicle = _enable_effect(
             vehicle, "damping", linear=Vec3(*(max(coefficient, 0.0) for coefficient in bare["damping"].linear))
         )
-    sources = sources_still_true(start) | _sources(by_name, source, len(rotors))
-    structure = replace(vehicle.structure, sources=tuple(sources.items()), replaced=())
+    sources = valid_sources(start) | _sources(by_name, source, len(rotors))
+    structure = replace(vehicle.structure, sources=tuple(sources.items()), replaced_parameters=())
     return replace(vehicle, structure=structure)
 
 
-def _standing(vehicle: Vehicle) -> Vehicle:
+def _update_contact_surface(vehicle: Vehicle) -> Vehicle:
     """Return the vehicle with foot stiffness derived from its mass and inertia."""
     if not vehicle.has("contact"):
         return vehicle
@@ -330,7 +337,7 @@ def _standing(vehicle: Vehicle) -> Vehicle:
     return vehicle.with_effect(vehicle.structure.effects[vehicle.index("contact")], contact._replace(surface=surface))
 
 
-def _of_a_body(inertia: Mat3) -> Mat3:
+def _physical_inertia(inertia: Mat3) -> Mat3:
     """Adjust Jzz until the inertia is physical: no principal moment exceeds the sum of the other two."""
     for _ in range(200):
         first, second, third = np.linalg.eigvalsh(np.array(inertia.rows, dtype=float))
@@ -341,22 +348,22 @@ def _of_a_body(inertia: Mat3) -> Mat3:
     return inertia
 
 
-def _positive(drag: Scalar) -> dict[str, Scalar]:
+def _drag_options(drag: Scalar) -> dict[str, Scalar]:
     linear = Vec3(*(max(float(coefficient), 0.0) for coefficient in drag.linear))
     return {"linear": linear, "quadratic": drag.quadratic, "isotropic": drag.isotropic}
 
 
-def _with(vehicle: Vehicle, effect: str, **options: Scalar) -> Vehicle:
+def _enable_effect(vehicle: Vehicle, effect: str, **options: Scalar) -> Vehicle:
     return switch_on(vehicle.without_effect(effect) if vehicle.has(effect) else vehicle, effect, **options)
 
 
-PLACES = (
+FILE_KEYS = (
     ("k_thrust", "rotors[{i}].k_thrust"),
     ("k_torque", "rotors[{i}].k_torque"),
     ("inertia.", "body.inertia"),
     ("centre_of_mass.", "rotors[{i}].position"),
-    ("motor.rise", "rotors[{i}].motor.rise"),
-    ("motor.fall", "rotors[{i}].motor.fall"),
+    ("motor.time_constant_up", "rotors[{i}].motor.time_constant_up"),
+    ("motor.time_constant_down", "rotors[{i}].motor.time_constant_down"),
     ("drag.linear.", "drag.linear"),
     ("drag.isotropic", "drag.isotropic"),
     ("rotor_drag.axial", "rotor_drag.axial"),
@@ -367,12 +374,12 @@ PLACES = (
 """Keys of a vehicle file that contain an estimate, by the prefix of its name."""
 
 
-def _sources(estimates: Mapping[str, Estimate], source: str, rotors: int) -> dict[str, str]:
+def _sources(estimates: Mapping[str, ParameterEstimate], source: str, rotors: int) -> dict[str, str]:
     """Return the source text for every key of the file that contains estimates."""
     sources = {}
-    for prefix, key in PLACES:
+    for prefix, key in FILE_KEYS:
         parts = [estimate for name, estimate in estimates.items() if name.startswith(prefix)]
-        text = f"{source}: {'; '.join(_shown(estimate) for estimate in parts)}"
+        text = f"{source}: {'; '.join(_format_estimate(estimate) for estimate in parts)}"
         if prefix in ("k_thrust", "k_torque"):
             text += "; times this rotor's gain"
         for i in range(rotors if "{i}" in key and parts else bool(parts)):
@@ -380,7 +387,7 @@ def _sources(estimates: Mapping[str, Estimate], source: str, rotors: int) -> dic
     return sources
 
 
-def _shown(estimate: Estimate) -> str:
+def _format_estimate(estimate: ParameterEstimate) -> str:
     name = estimate.name.rpartition(".")[2]
     if not estimate.excited:
         return f"{name} not excited, {estimate.value:.3g} ± {estimate.error:.1g}"

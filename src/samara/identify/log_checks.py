@@ -1,6 +1,6 @@
 """Check a flight log before a fit: findings as data, each with a sentence.
 
-An error means that the log cannot be used, a warning that the fit may be affected. `usable` returns the log without
+An error means that the log cannot be used, a warning that the fit may be affected. `require_usable` returns the log without
 its unusable samples. The estimator decides whether a flight excites a parameter.
 """
 
@@ -14,41 +14,45 @@ from samara.core.algebra import Quat, Vec3, normalize, rotate_inverse
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 from samara.identify.flight_log import FlightLog, Signal
-from samara.identify.readers.registry import G, signals_of
+from samara.identify.readers.registry import G, present_signals
 
-STEP = 0.004  # [s]
-LAGS = (0.0, 0.015, 0.03, 0.045, 0.06, 0.08, 0.1)  # [s] of motors
-EARLIEST, LATEST = -0.3, 0.3  # [s]
-SMOOTHED, SLOW = 0.03, 1.0  # [s]: the difference of means over these durations removes noise and drift
-LONGEST = 120.0  # [s]: longer flights are checked up to here
+GRID_STEP_S = 0.004  # [s]
+MOTOR_LAGS_S = (0.0, 0.015, 0.03, 0.045, 0.06, 0.08, 0.1)  # [s]: candidate lags of the motors
+MIN_SHIFT_S, MAX_SHIFT_S = -0.3, 0.3  # [s]
+NOISE_WINDOW_S, DRIFT_WINDOW_S = 0.03, 1.0  # [s]: the difference of means over these durations removes noise and drift
+MAX_CHECKED_S = 120.0  # [s]: only this first part of a longer flight is checked
 _MIN_POWER = 1e-9
 
 
-class Offset(NamedTuple):
-    """Delay of the motion relative to the command by their clocks [s], the motor lag of this delay [s], and the fraction of the
-    motion's variance that both explain."""
+class ClockOffset(NamedTuple):
+    """Delay of the motion relative to the command by their clocks [s], the motor lag estimated with it [s], and the
+    fraction of the motion's variance that both explain."""
 
-    late: float
+    delay: float
     lag: float
     explained: float
 
 
-def clock_offsets(log: FlightLog, begin: float, end: float) -> dict[str, Offset]:
+def clock_offsets(log: FlightLog, begin: float, end: float) -> dict[str, ClockOffset]:
     """Return the offsets of the IMU (`specific_force`, `rate`) and of the truth (`velocity`) relative to the motors."""
-    end = min(end, begin + LONGEST)
-    grid = np.arange(begin, end, STEP)
-    if len(grid) < 5.0 / STEP:
+    end = min(end, begin + MAX_CHECKED_S)
+    grid = np.arange(begin, end, GRID_STEP_S)
+    if len(grid) < 5.0 / GRID_STEP_S:
         return {}
-    commands = _band(sampled(log.command, grid) ** 2)
+    commands = _remove_noise_and_drift(interpolate_signal(log.command, grid) ** 2)
     motions = {
-        "specific_force": None if log.specific_force is None else sampled(log.specific_force, grid)[2:],
-        "rate": None if log.rate is None else np.gradient(sampled(log.rate, grid), STEP, axis=1),
+        "specific_force": None if log.specific_force is None else interpolate_signal(log.specific_force, grid)[2:],
+        "rate": None if log.rate is None else np.gradient(interpolate_signal(log.rate, grid), GRID_STEP_S, axis=1),
         "velocity": _vertical_force(log, grid),
     }
-    return {name: best_offset(commands, _band(motion)) for name, motion in motions.items() if motion is not None}
+    return {
+        name: best_offset(commands, _remove_noise_and_drift(motion))
+        for name, motion in motions.items()
+        if motion is not None
+    }
 
 
-def sampled(signal: Signal, grid: Array) -> Array:
+def interpolate_signal(signal: Signal, grid: Array) -> Array:
     """Interpolate the signal linearly at the times `grid`."""
     return np.stack([np.interp(grid, signal.time, row) for row in signal.values])
 
@@ -57,32 +61,34 @@ def _vertical_force(log: FlightLog, grid: Array) -> Array | None:
     """(R(q)⁻¹ (v̇ + g e₃))_z: the specific force of the true motion, (1, n)."""
     if log.velocity is None or log.attitude is None:
         return None
-    a_W = np.gradient(sampled(log.velocity, grid), STEP, axis=1)
-    q_WB = normalize(Quat(*sampled(Signal(log.attitude.time, continuous(log.attitude.values)), grid)))
+    a_W = np.gradient(interpolate_signal(log.velocity, grid), GRID_STEP_S, axis=1)
+    q_WB = normalize(
+        Quat(*interpolate_signal(Signal(log.attitude.time, unwrap_quaternions(log.attitude.values)), grid))
+    )
     f_B = rotate_inverse(q_WB, Vec3(a_W[0], a_W[1], a_W[2] + G))
     return np.asarray(f_B.z)[None]
 
 
-def continuous(q: Array) -> Array:
+def unwrap_quaternions(q: Array) -> Array:
     """Choose between q and −q, the same attitude, so that neighbours are close and linear interpolation is valid."""
     flipped = (q[:, 1:] * q[:, :-1]).sum(axis=0) < 0.0
     return q * np.concatenate([[1.0], np.where(np.cumsum(flipped) % 2, -1.0, 1.0)])
 
 
-def best_offset(commands: Array, motion: Array) -> Offset:
+def best_offset(commands: Array, motion: Array) -> ClockOffset:
     """Return the shift s and lag τ with the largest Σ over the motion's axes of R², y(t) = Σ bᵢ uᵢ(t − s) filtered with τ.
 
     With cᵢ(s) the covariance of uᵢ(t − s) and y(t), and G that of the commands, R²(s) = c(s)ᵀ G⁻¹ c(s) / var y.
     """
     n = motion.shape[1]
-    shifts = np.arange(round(EARLIEST / STEP), round(LATEST / STEP) + 1)
+    shifts = np.arange(round(MIN_SHIFT_S / GRID_STEP_S), round(MAX_SHIFT_S / GRID_STEP_S) + 1)
     size = 1 << (n + int(shifts[-1] - shifts[0])).bit_length()  # zero padding separates the end from the beginning
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     moved, commanded = np.fft.rfft(motion, size), np.fft.rfft(commands, size)
     power = max(float((motion * motion).sum()), _MIN_POWER)
-    offset = Offset(0.0, 0.0, 0.0)
-    for lag in LAGS:
-        decay = np.exp(-STEP / lag) if lag else 0.0
+    offset = ClockOffset(0.0, 0.0, 0.0)
+    for lag in MOTOR_LAGS_S:
+        decay = np.exp(-GRID_STEP_S / lag) if lag else 0.0
         spectrum = commanded * ((1.0 - decay) / (1.0 - decay * turn))  # τ ẋ = u − x
         lagged = np.fft.irfft(spectrum, size)
         inverse = np.linalg.pinv(lagged @ lagged.T, rcond=1e-9, hermitian=True)
@@ -90,8 +96,8 @@ def best_offset(commands: Array, motion: Array) -> Offset:
         fraction = np.einsum("kis,ij,kjs->s", crossed, inverse, crossed) / power
         best = int(np.argmax(fraction))
         if fraction[best] > offset.explained:
-            late = float((_peak(fraction, best) + shifts[0]) * STEP)
-            offset = Offset(late, lag, min(float(fraction[best]), 1.0))
+            late = float((_peak(fraction, best) + shifts[0]) * GRID_STEP_S)
+            offset = ClockOffset(late, lag, min(float(fraction[best]), 1.0))
     return offset
 
 
@@ -104,14 +110,14 @@ def _peak(values: Array, index: int) -> float:
     return index + (0.5 * (left - right) / bend if bend < 0.0 else 0.0)
 
 
-def _band(rows: Array) -> Array:
+def _remove_noise_and_drift(rows: Array) -> Array:
     """Remove noise and drift; the same filter for all signals, so that it shifts none relative to another."""
-    return _mean(rows, SMOOTHED) - _mean(rows, SLOW)
+    return _moving_mean(rows, NOISE_WINDOW_S) - _moving_mean(rows, DRIFT_WINDOW_S)
 
 
-def _mean(rows: Array, seconds: float) -> Array:
+def _moving_mean(rows: Array, seconds: float) -> Array:
     """Return the mean over ±half of `seconds`, over fewer samples at the ends."""
-    half = max(round(0.5 * seconds / STEP), 1)
+    half = max(round(0.5 * seconds / GRID_STEP_S), 1)
     n = rows.shape[1]
     total = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(rows, axis=1)], axis=1)
     low, high = np.maximum(np.arange(n) - half, 0), np.minimum(np.arange(n) + half + 1, n)
@@ -120,8 +126,8 @@ def _mean(rows: Array, seconds: float) -> Array:
 
 ERROR, WARNING = "error", "warning"
 
-MANY = 0.05  # fraction of invalid samples above which a log cannot be repaired
-SLOWEST = {  # [Hz]: a warning below the first, an error below the second
+MAX_INVALID_FRACTION = 0.05  # fraction of invalid samples above which a log cannot be repaired
+MIN_SAMPLE_RATES_HZ = {  # [Hz]: a warning below the first, an error below the second
     "command": (50.0, 5.0),  # PX4 and ArduPilot log at 10 Hz by default
     "rate": (50.0, 10.0),
     "specific_force": (50.0, 5.0),
@@ -130,19 +136,19 @@ SLOWEST = {  # [Hz]: a warning below the first, an error below the second
     "velocity": (5.0, 0.5),
     "rotor_speed": (20.0, 1.0),
 }
-GAP, GAP_PERIODS = 0.1, 5.0  # [s], and in periods of the signal
-BACK = 1.0  # [s]
-EARLY, LATE = (
+MIN_GAP_S, GAP_PERIODS = 0.1, 5.0  # [s], and in periods of the signal
+MAX_BACKWARD_STEP_S = 1.0  # [s]
+MAX_EARLY_S, MAX_LATE_S = (
     0.02,
     0.05,
 )  # [s]: tolerated apparent offset of the motion, because a motor lag resembles a clock offset
-EXPLAINED = 0.2  # fraction of the motion that a clock offset must explain to be reported
-SHAKING, SHAKING_OVER = 8.0, 0.04  # [m/s²] about the mean over this duration [s]
-FLAT_SAMPLES, FLAT_SIGMA, PILED = 5, 3.0, 2
-OFF_UNIT = 0.01
-JUMP, FASTEST = 0.1, 30.0  # [m], [m/s]
-TURN, FASTEST_TURN = 0.2, 60.0  # [rad], [rad/s]
-SHORT, TOO_SHORT = 10.0, 2.0  # [s] in the air
+MIN_EXPLAINED_FRACTION = 0.2  # fraction of the motion that a clock offset must explain to be reported
+MAX_VIBRATION, VIBRATION_WINDOW_S = 8.0, 0.04  # [m/s²] about the mean over this duration [s]
+MIN_CLIPPED_SAMPLES, MIN_CLIPPED_SIGMA, MIN_CLIPPED_RATIO = 5, 3.0, 2
+MAX_NORM_ERROR = 0.01
+MIN_JUMP_M, MAX_SPEED = 0.1, 30.0  # [m], [m/s]
+MIN_ROTATION_RAD, MAX_ANGULAR_RATE = 0.2, 60.0  # [rad], [rad/s]
+RECOMMENDED_AIRTIME_S, MIN_AIRTIME_S = 10.0, 2.0  # [s] in the air
 _RANGE_TOLERANCE = 1e-3
 
 
@@ -155,37 +161,37 @@ class Finding(NamedTuple):
     sentence: str
 
 
-def usable(log: FlightLog) -> tuple[FlightLog, list[Finding]]:
+def require_usable(log: FlightLog) -> tuple[FlightLog, list[Finding]]:
     """Return the repaired log and the findings; raise ValueError with the sentence of the first error if it is unusable."""
     findings = check(log)
     for finding in findings:
         if finding.severity == ERROR:
             raise ValueError(f"{log.name}: {finding.sentence}")
-    return repaired(log), findings
+    return repair_log(log), findings
 
 
 def check(log: FlightLog) -> list[Finding]:
     """Return all findings, errors first."""
-    findings = [*_motors(log)]
-    for name, signal in signals_of(log).items():
-        findings += _times(name, signal)
+    findings = [*_check_motors(log)]
+    for name, signal in present_signals(log).items():
+        findings += _check_times(name, signal)
         findings += _check_finite(name, signal)
     if not any(finding.severity == ERROR for finding in findings):
-        repaired_log = repaired(log)
+        repaired_log = repair_log(log)
         findings += [
-            *_rates(repaired_log),
-            *_quaternion(log),
+            *_check_rates(repaired_log),
+            *_check_quaternions(log),
             *_check_saturation(repaired_log),
             *_check_vibration(repaired_log),
             *_check_jumps(repaired_log),
         ]
-        findings += [*_clocks(repaired_log), *_check_airtime(repaired_log)]
+        findings += [*_check_clocks(repaired_log), *_check_airtime(repaired_log)]
     return sorted(findings, key=lambda finding: finding.severity != ERROR)
 
 
-def repaired(log: FlightLog) -> FlightLog:
+def repair_log(log: FlightLog) -> FlightLog:
     """Drop samples that are not finite or not later than their predecessors, and normalise the quaternions."""
-    signals: dict[str, Scalar] = {name: _drop_invalid_samples(signal) for name, signal in signals_of(log).items()}
+    signals: dict[str, Scalar] = {name: _drop_invalid_samples(signal) for name, signal in present_signals(log).items()}
     if "attitude" in signals:
         time, q = signals["attitude"]
         length = np.sqrt((q * q).sum(axis=0))
@@ -202,8 +208,9 @@ def _drop_invalid_samples(signal: Signal) -> Signal:
     return Signal(time[is_later], values[:, is_later])
 
 
-def time_in_the_air(log: FlightLog) -> tuple[float, float]:
-    """Return when the motors carry the vehicle: the mean command exceeds half of its median over running motors  [s]."""
+def airborne_interval(log: FlightLog) -> tuple[float, float]:
+    """Return begin and end of the flight [s]: the time in which the mean command exceeds half of its median over
+    running motors."""
     mean = log.command.values.mean(axis=0)
     running = mean[mean > 0.02]
     if not running.size:
@@ -215,7 +222,7 @@ def time_in_the_air(log: FlightLog) -> tuple[float, float]:
 # Required signals ------------------------------------------------------------------------------------------------------
 
 
-def _motors(log: FlightLog) -> Iterator[Finding]:
+def _check_motors(log: FlightLog) -> Iterator[Finding]:
     command = log.command
     if command.values.size == 0:
         yield Finding("no_motors", ERROR, "command", "holds no motors; expected one column for each")
@@ -229,7 +236,7 @@ def _motors(log: FlightLog) -> Iterator[Finding]:
     if fraction > 0.0:
         low, high = float(finite.min()), float(finite.max())
         sentence = f"{_percent(fraction)} of its motor commands are outside 0 … 1, from {low:.3g} to {high:.3g}"
-        yield Finding("command_range", ERROR if fraction > MANY else WARNING, "command", sentence)
+        yield Finding("command_range", ERROR if fraction > MAX_INVALID_FRACTION else WARNING, "command", sentence)
     if not any((log.rate, log.attitude, log.specific_force, log.position)):
         yield Finding("no_motion", ERROR, "", "holds motors alone; expected an IMU, motion capture or an estimate too")
 
@@ -238,13 +245,12 @@ def _check_finite(name: str, signal: Signal) -> Iterator[Finding]:
     is_invalid = ~(np.isfinite(signal.time) & np.isfinite(signal.values).all(axis=0))
     if is_invalid.any():
         fraction = float(is_invalid.mean())
-        sentence = (
-            f"{_percent(fraction)} of {_called(name)} are not numbers, first at sample {int(np.argmax(is_invalid))}"
-        )
-        yield Finding("nan", ERROR if fraction > MANY else WARNING, name, sentence)
+        first = int(np.argmax(is_invalid))
+        sentence = f"{_percent(fraction)} of {_signal_label(name)} are not numbers, first at sample {first}"
+        yield Finding("nan", ERROR if fraction > MAX_INVALID_FRACTION else WARNING, name, sentence)
 
 
-def _times(name: str, signal: Signal) -> Iterator[Finding]:
+def _check_times(name: str, signal: Signal) -> Iterator[Finding]:
     time = signal.time[np.isfinite(signal.time)]
     steps = np.diff(time)
     is_backward = steps < 0.0
@@ -252,65 +258,73 @@ def _times(name: str, signal: Signal) -> Iterator[Finding]:
         k = int(np.argmax(is_backward))
         largest_step = float(-steps.min())
         first_step = f"first from {time[k]:.6g} s to {time[k + 1]:.6g} s"
-        sentence = f"the time of {_called(name)} goes back {int(is_backward.sum())} times, {first_step}"
-        is_error = largest_step > BACK or is_backward.mean() > MANY
+        sentence = f"the time of {_signal_label(name)} goes back {int(is_backward.sum())} times, {first_step}"
+        is_error = largest_step > MAX_BACKWARD_STEP_S or is_backward.mean() > MAX_INVALID_FRACTION
         yield Finding("time_back", ERROR if is_error else WARNING, name, sentence)
     repeated = steps == 0.0
     if repeated.any():
-        sentence = f"{_percent(float(repeated.mean()))} of {_called(name)} have the same time as the sample before"
+        sentence = (
+            f"{_percent(float(repeated.mean()))} of {_signal_label(name)} have the same time as the sample before"
+        )
         yield Finding("time_repeated", WARNING, name, sentence)
 
 
-def _rates(log: FlightLog) -> Iterator[Finding]:
-    for name, signal in signals_of(log).items():
+def _check_rates(log: FlightLog) -> Iterator[Finding]:
+    for name, signal in present_signals(log).items():
         if len(signal.time) < 2:
-            yield Finding("slow", WARNING, name, f"{_called(name)} are fewer than 2")
+            yield Finding("slow", WARNING, name, f"{_signal_label(name)} are fewer than 2")
             continue
         steps = np.diff(signal.time)
         period = float(np.median(steps))
-        recommended, minimum = SLOWEST.get(name, (0.0, 0.0))
+        recommended, minimum = MIN_SAMPLE_RATES_HZ.get(name, (0.0, 0.0))
         if 1.0 / period < recommended:
-            sentence = f"{_called(name)} come at {1.0 / period:.3g} Hz; expected {recommended:g} or more"
+            sentence = f"{_signal_label(name)} come at {1.0 / period:.3g} Hz; expected {recommended:g} or more"
             yield Finding("slow", ERROR if 1.0 / period < minimum else WARNING, name, sentence)
-        gaps = steps > max(GAP, GAP_PERIODS * period)
+        gaps = steps > max(MIN_GAP_S, GAP_PERIODS * period)
         if gaps.any() and name != "voltage":
             k = int(np.argmax(steps))
-            sentence = (
-                f"{_called(name)} have {int(gaps.sum())} gaps, the longest {steps[k]:.3g} s at {signal.time[k]:.3f} s"
-            )
+            longest = f"the longest {steps[k]:.3g} s at {signal.time[k]:.3f} s"
+            sentence = f"{_signal_label(name)} have {int(gaps.sum())} gaps, {longest}"
             yield Finding("gap", WARNING, name, sentence)
 
 
 # Plausible values ------------------------------------------------------------------------------------------------------
 
 
-def _quaternion(log: FlightLog) -> Iterator[Finding]:
+def _check_quaternions(log: FlightLog) -> Iterator[Finding]:
     if log.attitude is None:
         return
     q = log.attitude.values[:, np.isfinite(log.attitude.values).all(axis=0)]
     norm_error = np.abs(np.sqrt((q * q).sum(axis=0)) - 1.0)
-    fraction = float((norm_error > OFF_UNIT).mean()) if norm_error.size else 0.0
+    fraction = float((norm_error > MAX_NORM_ERROR).mean()) if norm_error.size else 0.0
     if fraction > 0.0:
         sentence = f"{_percent(fraction)} of its quaternions are not of length 1, the worst by {norm_error.max():.3g}"
-        yield Finding("quaternion", ERROR if fraction > MANY else WARNING, "attitude", sentence)
+        yield Finding("quaternion", ERROR if fraction > MAX_INVALID_FRACTION else WARNING, "attitude", sentence)
 
 
 def _check_saturation(log: FlightLog) -> Iterator[Finding]:
     """Find saturation: a saturated sensor repeats its largest value, a coarsely quantised one also the next smaller value."""
     for name in ("rate", "specific_force"):
         signal = getattr(log, name)
-        if signal is None or signal.values.shape[1] < FLAT_SAMPLES:
+        if signal is None or signal.values.shape[1] < MIN_CLIPPED_SAMPLES:
             continue
         for axis, row in zip("xyz", signal.values, strict=True):
             top = np.abs(row).max()
             is_maximum = np.abs(row) == top
             consecutive = int((is_maximum[1:] & is_maximum[:-1]).sum())
             next_step = np.abs(row) == np.abs(row[~is_maximum]).max(initial=0.0)
-            is_outlier = top > np.abs(row.mean()) + FLAT_SIGMA * row.std()
-            if is_outlier and is_maximum.sum() >= max(FLAT_SAMPLES, PILED * int(next_step.sum())) and consecutive >= 2:
+            is_outlier = top > np.abs(row.mean()) + MIN_CLIPPED_SIGMA * row.std()
+            if (
+                is_outlier
+                and is_maximum.sum() >= max(MIN_CLIPPED_SAMPLES, MIN_CLIPPED_RATIO * int(next_step.sum()))
+                and consecutive >= 2
+            ):
                 clipping = f"end at ±{top:.4g} for {int(is_maximum.sum())} samples"
                 yield Finding(
-                    "saturated", WARNING, name, f"{_called(name)} along {axis} {clipping}: the sensor was saturated"
+                    "saturated",
+                    WARNING,
+                    name,
+                    f"{_signal_label(name)} along {axis} {clipping}: the sensor was saturated",
                 )
 
 
@@ -319,8 +333,8 @@ def _check_vibration(log: FlightLog) -> Iterator[Finding]:
     if signal is None or len(signal.time) < 3:
         return
     period = float(np.median(np.diff(signal.time)))
-    half = round(0.5 * SHAKING_OVER / period)
-    begin, end = time_in_the_air(log)
+    half = round(0.5 * VIBRATION_WINDOW_S / period)
+    begin, end = airborne_interval(log)
     is_airborne = (signal.time >= begin) & (signal.time <= end)
     if half < 1 or is_airborne.sum() <= 2 * half + 1:
         return
@@ -330,9 +344,9 @@ def _check_vibration(log: FlightLog) -> Iterator[Finding]:
         mean = np.convolve(row, np.full(width, 1.0 / width), "valid")
         rms += float(((row[half:-half] - mean) ** 2).mean())
     rms = float(np.sqrt(rms))
-    if rms > SHAKING:
-        description = f"RMS, faster than {1.0 / SHAKING_OVER:g} Hz"
-        sentence = f"the accelerometer vibrates by {rms:.3g} m/s² ({description}); expected at most {SHAKING:g}"
+    if rms > MAX_VIBRATION:
+        description = f"RMS, faster than {1.0 / VIBRATION_WINDOW_S:g} Hz"
+        sentence = f"the accelerometer vibrates by {rms:.3g} m/s² ({description}); expected at most {MAX_VIBRATION:g}"
         yield Finding("vibration", WARNING, "specific_force", sentence)
 
 
@@ -340,7 +354,7 @@ def _check_jumps(log: FlightLog) -> Iterator[Finding]:
     if log.position is not None:
         time, p = log.position
         distance = np.sqrt((np.diff(p, axis=1) ** 2).sum(axis=0))
-        jumps = (distance > JUMP) & (distance > FASTEST * np.diff(time))
+        jumps = (distance > MIN_JUMP_M) & (distance > MAX_SPEED * np.diff(time))
         if jumps.any():
             k = int(np.argmax(np.where(jumps, distance, 0.0)))
             sentence = (
@@ -350,7 +364,7 @@ def _check_jumps(log: FlightLog) -> Iterator[Finding]:
     if log.attitude is not None:
         time, q = log.attitude
         angle_change = 2.0 * np.arccos(np.clip(np.abs((q[:, 1:] * q[:, :-1]).sum(axis=0)), 0.0, 1.0))
-        jumps = (angle_change > TURN) & (angle_change > FASTEST_TURN * np.diff(time))
+        jumps = (angle_change > MIN_ROTATION_RAD) & (angle_change > MAX_ANGULAR_RATE * np.diff(time))
         if jumps.any():
             k = int(np.argmax(np.where(jumps, angle_change, 0.0)))
             angle = f"{np.degrees(angle_change[k]):.3g}°"
@@ -358,30 +372,33 @@ def _check_jumps(log: FlightLog) -> Iterator[Finding]:
             yield Finding("jump", WARNING, "attitude", sentence)
 
 
-def _clocks(log: FlightLog) -> Iterator[Finding]:
-    for name, offset in clock_offsets(log, *time_in_the_air(log)).items():
+def _check_clocks(log: FlightLog) -> Iterator[Finding]:
+    for name, offset in clock_offsets(log, *airborne_interval(log)).items():
         half_period = 0.5 * max(float(np.median(np.diff(signal.time))) for signal in (log.command, getattr(log, name)))
-        if offset.explained > EXPLAINED and not -EARLY - half_period < offset.late < LATE + half_period:
-            relation = "after" if offset.late > 0.0 else "before"
+        if (
+            offset.explained > MIN_EXPLAINED_FRACTION
+            and not -MAX_EARLY_S - half_period < offset.delay < MAX_LATE_S + half_period
+        ):
+            relation = "after" if offset.delay > 0.0 else "before"
             sentence = (
-                f"{_called(name)} come {abs(offset.late):.3f} s {relation} the motors acted "
+                f"{_signal_label(name)} come {abs(offset.delay):.3f} s {relation} the motors acted "
                 f"(a lag of {offset.lag:g} s aside; {_percent(offset.explained)} explained): its clocks differ"
             )
             yield Finding("clock", WARNING, name, sentence)
 
 
 def _check_airtime(log: FlightLog) -> Iterator[Finding]:
-    begin, end = time_in_the_air(log)
-    if end - begin < SHORT:
-        sentence = f"is {end - begin:.1f} s in the air; expected {SHORT:g} s or more"
-        yield Finding("short", ERROR if end - begin < TOO_SHORT else WARNING, "command", sentence)
+    begin, end = airborne_interval(log)
+    if end - begin < RECOMMENDED_AIRTIME_S:
+        sentence = f"is {end - begin:.1f} s in the air; expected {RECOMMENDED_AIRTIME_S:g} s or more"
+        yield Finding("short", ERROR if end - begin < MIN_AIRTIME_S else WARNING, "command", sentence)
 
 
 def _percent(fraction: float) -> str:
     return f"{100.0 * fraction:.2g} %"
 
 
-def _called(name: str) -> str:
+def _signal_label(name: str) -> str:
     return {
         "command": "the motor commands",
         "rotor_speed": "the rotor speeds",

@@ -25,8 +25,15 @@ from samara.physics.rotors.rotor_air_effects import AIRSPEED_MOMENT, ROTOR_DRAG
 from samara.physics.rotors.thrust_curve import THRUST_CURVE
 from samara.physics.types import Vehicle
 
-VARIED = (
-    *("inertia_B", "rotors.r_B", "rotors.k_thrust", "rotors.k_torque", "rotors.motor.rise", "rotors.motor.fall"),
+VARIED_PATHS = (
+    *(
+        "inertia_B",
+        "rotors.r_B",
+        "rotors.k_thrust",
+        "rotors.k_torque",
+        "rotors.motor.time_constant_up",
+        "rotors.motor.time_constant_down",
+    ),
     *(
         "drag.linear",
         "drag.isotropic",
@@ -37,12 +44,12 @@ VARIED = (
     ),
 )
 """Paths of a vehicle that a compiled step takes as inputs, so that one program serves all candidates."""
-FLOWN = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.DRAG)
-AIRY = (ROTOR_DRAG, AIRSPEED_MOMENT, THRUST_CURVE)
+FITTED_ROLES = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.DRAG)
+FITTED_EFFECTS = (ROTOR_DRAG, AIRSPEED_MOMENT, THRUST_CURVE)
 """Roles and effects that candidates fly with. Other effects do nothing in free flight, or start in a state that no log records;
-`identification.dressed` restores those that were on."""
+`samara.identify.identification.complete_vehicle` restores those that were on."""
 
-NOWHERE = 1e-12  # [m]: rounding error of the mean hub position
+OFFSET_TOLERANCE_M = 1e-12  # [m]: rounding error of the mean hub position
 SWINGS = "roll and pitch swings at 2 to 6 Hz"
 TURNS = "yaw turns of alternating direction"
 SPRINTS = "sprints to and fro along x and y"
@@ -50,7 +57,7 @@ CLIMBS = "climbs and descents of several metres a second"
 PUMPING = "short climbs and drops"
 
 
-class Parameter(NamedTuple):
+class FreeParameter(NamedTuple):
     """A parameter of a vehicle.
 
     `get` and `put` read and write it. `scale` is the prior σ: of the logarithm of a positive parameter, else in its unit.
@@ -65,48 +72,52 @@ class Parameter(NamedTuple):
     positive: bool
     manoeuvre: str
 
-    def moved(self, vehicle: Vehicle, s: float) -> Vehicle:
+    def displace_vehicle(self, vehicle: Vehicle, s: float) -> Vehicle:
         """Return the vehicle with the parameter displaced by s scales: x e^{s σ} if it is positive, else x + s σ."""
-        return self.put(vehicle, self.after(self.get(vehicle), s))
+        return self.put(vehicle, self.displace_value(self.get(vehicle), s))
 
-    def after(self, value: float, s: float) -> float:
+    def displace_value(self, value: float, s: float) -> float:
         """Return the value displaced by s scales."""
         return value * math.exp(s * self.scale) if self.positive else value + s * self.scale
 
-    def apart(self, value: float, start: float) -> float:
+    def scaled_difference(self, value: float, start: float) -> float:
         """Return the difference of two values in scales."""
         return (math.log(value / start) if self.positive else value - start) / self.scale
 
 
-class Size(NamedTuple):
+class HoverScales(NamedTuple):
     """Characteristic quantities of a vehicle in hover: weight [N], arm [m], induced speed [m/s] and rotor speed [rad/s]."""
 
     weight: float
     arm: float
-    induced: float
-    speed: float
+    induced_speed: float
+    rotor_speed: float
 
 
-def arm_of(vehicle: Vehicle) -> float:
+def mean_arm(vehicle: Vehicle) -> float:
     """Mean distance of the hubs from the centre of mass, in the plane  [m]."""
     return float(np.mean([math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors]))
 
 
-def size_of(vehicle: Vehicle) -> Size:
+def hover_scales(vehicle: Vehicle) -> HoverScales:
     """Return weight, arm, induced speed and rotor speed of a vehicle in hover."""
     weight = float(vehicle.mass * vehicle["gravity"].acceleration)
     thrust_per_rotor, rotor = weight / len(vehicle.rotors), vehicle.rotors[0]
     induced = float(hover_induced(thrust_per_rotor, SEA_LEVEL_DENSITY, rotor.radius))
-    return Size(weight, arm_of(vehicle), induced, math.sqrt(thrust_per_rotor / float(rotor.k_thrust)))
+    return HoverScales(weight, mean_arm(vehicle), induced, math.sqrt(thrust_per_rotor / float(rotor.k_thrust)))
 
 
-def ready(vehicle: Vehicle) -> Vehicle:
+def prepare_vehicle(vehicle: Vehicle) -> Vehicle:
     """Return the vehicle as the fit simulates it: in free air, with every identifiable effect on, at 0 if it was off.
 
     Its motors may stop and may exceed their maximum speed, so that no trial value of a parameter reaches a limit.
     """
     require_identifiable(vehicle)
-    excluded = (effect for effect in vehicle.structure.effects if effect.role not in FLOWN and effect not in AIRY)
+    excluded = (
+        effect
+        for effect in vehicle.structure.effects
+        if effect.role not in FITTED_ROLES and effect not in FITTED_EFFECTS
+    )
     vehicle = vehicle.without_effect(*(effect.name for effect in excluded))
     drag = vehicle["drag"] if vehicle.has("drag") else Drag()
     vehicle = vehicle.with_effect(drag_effects.BODY_AXES, drag)
@@ -140,31 +151,37 @@ def require_identifiable(vehicle: Vehicle) -> None:
         )
 
 
-def parameters_of(vehicle: Vehicle, damped: float = 0.3) -> tuple[Parameter, ...]:
-    """Return every identifiable parameter of a vehicle prepared by `ready`.
+def identifiable_parameters(vehicle: Vehicle, damping_scale: float = 0.3) -> tuple[FreeParameter, ...]:
+    """Return every identifiable parameter of a vehicle prepared by `prepare_vehicle`.
 
-    `damped` is the prior scale of the damping in units of W l²/v_h; rotors that rotate with the body damp with about 1. The
-    prior always allows the start vehicle's damping to be 0.
+    `damping_scale` is the prior scale of the damping in units of W l²/v_h; rotors that rotate with the body damp with
+    about 1. The prior always allows the start vehicle's damping to be 0.
     """
-    weight, arm, induced, speed = size_of(vehicle)
-    damping = damped * weight * arm * arm / induced
+    weight, arm, induced, speed = hover_scales(vehicle)
+    damping = damping_scale * weight * arm * arm / induced
     return (
-        per_rotor("k_thrust", "N s^2/rad^2", 0.5, PUMPING),
-        per_rotor("k_torque", "N m s^2/rad^2", 0.3, TURNS),
-        *(inertia(axis, scale, SWINGS) for axis, scale in (("xx", 0.5), ("yy", 0.5))),
-        inertia("zz", 0.3, TURNS),
-        *(centre_of_mass(axis, 0.05 * arm) for axis in "xy"),
-        *(lag(direction, 0.7) for direction in ("rise", "fall")),
-        *(along("drag.linear", "N s/m", axis, 0.15 * weight / induced, SPRINTS) for axis in "xy"),
-        *((single("drag.isotropic", "N s^2/m^2", 0.3, SPRINTS, True),) if vehicle["drag"].isotropic > 0.0 else ()),
-        single("rotor_drag.axial", "N s^2/(rad m)", 0.3 * weight / len(vehicle.rotors) / speed / induced, CLIMBS),
-        *(single(f"airspeed_moment.{axis}", "1", 0.3, SPRINTS) for axis in ("roll", "pitch")),
+        rotor_parameter("k_thrust", "N s^2/rad^2", 0.5, PUMPING),
+        rotor_parameter("k_torque", "N m s^2/rad^2", 0.3, TURNS),
+        *(inertia_parameter(axis, scale, SWINGS) for axis, scale in (("xx", 0.5), ("yy", 0.5))),
+        inertia_parameter("zz", 0.3, TURNS),
+        *(centre_of_mass_parameter(axis, 0.05 * arm) for axis in "xy"),
+        *(motor_lag_parameter(direction, 0.7) for direction in ("time_constant_up", "time_constant_down")),
+        *(vector_parameter("drag.linear", "N s/m", axis, 0.15 * weight / induced, SPRINTS) for axis in "xy"),
+        *(
+            (scalar_parameter("drag.isotropic", "N s^2/m^2", 0.3, SPRINTS, True),)
+            if vehicle["drag"].isotropic > 0.0
+            else ()
+        ),
+        scalar_parameter(
+            "rotor_drag.axial", "N s^2/(rad m)", 0.3 * weight / len(vehicle.rotors) / speed / induced, CLIMBS
+        ),
+        *(scalar_parameter(f"airspeed_moment.{axis}", "1", 0.3, SPRINTS) for axis in ("roll", "pitch")),
         _damping_parameter("damping.tilt", "xy", max(damping, abs(vehicle["damping"].linear.x)), SWINGS),
         _damping_parameter("damping.yaw", "z", max(damping, abs(vehicle["damping"].linear.z)), TURNS),
     )
 
 
-def per_rotor(field: str, unit: str, scale: float, manoeuvre: str) -> Parameter:
+def rotor_parameter(field: str, unit: str, scale: float, manoeuvre: str) -> FreeParameter:
     """Return the mean of a rotor coefficient; writing it scales all rotors alike."""
 
     def get(vehicle: Vehicle) -> float:
@@ -175,11 +192,11 @@ def per_rotor(field: str, unit: str, scale: float, manoeuvre: str) -> Parameter:
         rotors = (rotor._replace(**{field: factor * getattr(rotor, field)}) for rotor in vehicle.rotors)
         return replace(vehicle, rotors=tuple(rotors))
 
-    return Parameter(field, unit, get, put, scale, True, manoeuvre)
+    return FreeParameter(field, unit, get, put, scale, True, manoeuvre)
 
 
-def lag(direction: str, scale: float) -> Parameter:
-    """Return a time constant of the motors, `rise` or `fall`."""
+def motor_lag_parameter(direction: str, scale: float) -> FreeParameter:
+    """Return a time constant of the motors, `time_constant_up` or `time_constant_down`."""
 
     def get(vehicle: Vehicle) -> float:
         return float(np.mean([getattr(rotor.motor, direction) for rotor in vehicle.rotors]))
@@ -188,10 +205,10 @@ def lag(direction: str, scale: float) -> Parameter:
         rotors = (rotor._replace(motor=rotor.motor._replace(**{direction: value})) for rotor in vehicle.rotors)
         return replace(vehicle, rotors=tuple(rotors))
 
-    return Parameter(f"motor.{direction}", "s", get, put, scale, True, SWINGS)
+    return FreeParameter(f"motor.{direction}", "s", get, put, scale, True, SWINGS)
 
 
-def inertia(axis: str, scale: float, manoeuvre: str) -> Parameter:
+def inertia_parameter(axis: str, scale: float, manoeuvre: str) -> FreeParameter:
     """Return a moment of inertia; products of inertia scale with its square root, which keeps the principal axes."""
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
@@ -202,7 +219,7 @@ def inertia(axis: str, scale: float, manoeuvre: str) -> Parameter:
         }
         return replace(vehicle, inertia_B=inertia_B._replace(**products, **{axis: value}))
 
-    return Parameter(
+    return FreeParameter(
         f"inertia.{axis}",
         "kg m^2",
         lambda vehicle: float(getattr(vehicle.inertia_B, axis)),
@@ -213,12 +230,12 @@ def inertia(axis: str, scale: float, manoeuvre: str) -> Parameter:
     )
 
 
-def centre_of_mass(axis: str, scale: float) -> Parameter:
+def centre_of_mass_parameter(axis: str, scale: float) -> FreeParameter:
     """Return the offset of the centre of mass from the mean hub position along an axis."""
 
     def get(vehicle: Vehicle) -> float:
         offset = -float(np.mean([getattr(rotor.r_B, axis) for rotor in vehicle.rotors]))
-        return offset if abs(offset) > NOWHERE else 0.0
+        return offset if abs(offset) > OFFSET_TOLERANCE_M else 0.0
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
         shift = get(vehicle) - value
@@ -228,33 +245,35 @@ def centre_of_mass(axis: str, scale: float) -> Parameter:
         )
         return replace(vehicle, rotors=tuple(rotors))
 
-    return Parameter(f"centre_of_mass.{axis}", "m", get, put, scale, False, SWINGS)
+    return FreeParameter(f"centre_of_mass.{axis}", "m", get, put, scale, False, SWINGS)
 
 
-def _inside(vehicle: Vehicle, path: str) -> Scalar:
+def _effect_value(vehicle: Vehicle, path: str) -> Scalar:
     effect, _, field = path.partition(".")
     return getattr(vehicle[effect], field)
 
 
-def single(path: str, unit: str, scale: float, manoeuvre: str, positive: bool = False) -> Parameter:
+def scalar_parameter(path: str, unit: str, scale: float, manoeuvre: str, positive: bool = False) -> FreeParameter:
     """Return a scalar parameter of an effect."""
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
         return vehicle.replace({path: value})
 
-    return Parameter(path, unit, lambda vehicle: float(_inside(vehicle, path)), put, scale, positive, manoeuvre)
+    return FreeParameter(
+        path, unit, lambda vehicle: float(_effect_value(vehicle, path)), put, scale, positive, manoeuvre
+    )
 
 
-def along(path: str, unit: str, axis: str, scale: float, manoeuvre: str) -> Parameter:
+def vector_parameter(path: str, unit: str, axis: str, scale: float, manoeuvre: str) -> FreeParameter:
     """Return one component of a vector parameter of an effect."""
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
-        return vehicle.replace({path: _inside(vehicle, path)._replace(**{axis: value})})
+        return vehicle.replace({path: _effect_value(vehicle, path)._replace(**{axis: value})})
 
-    return Parameter(
+    return FreeParameter(
         f"{path}.{axis}",
         unit,
-        lambda vehicle: float(getattr(_inside(vehicle, path), axis)),
+        lambda vehicle: float(getattr(_effect_value(vehicle, path), axis)),
         put,
         scale,
         False,
@@ -262,7 +281,7 @@ def along(path: str, unit: str, axis: str, scale: float, manoeuvre: str) -> Para
     )
 
 
-def _damping_parameter(name: str, axes: str, scale: float, manoeuvre: str) -> Parameter:
+def _damping_parameter(name: str, axes: str, scale: float, manoeuvre: str) -> FreeParameter:
     def get(vehicle: Vehicle) -> float:
         return float(getattr(vehicle["damping"].linear, axes[0]))
 
@@ -270,10 +289,10 @@ def _damping_parameter(name: str, axes: str, scale: float, manoeuvre: str) -> Pa
         linear: Vec3 = vehicle["damping"].linear
         return vehicle.replace({"damping.linear": linear._replace(**dict.fromkeys(axes, value))})
 
-    return Parameter(name, "N m s/rad", get, put, scale, False, manoeuvre)
+    return FreeParameter(name, "N m s/rad", get, put, scale, False, manoeuvre)
 
 
-def with_gains(vehicle: Vehicle, gains: Sequence[float]) -> Vehicle:
+def apply_gains(vehicle: Vehicle, gains: Sequence[float]) -> Vehicle:
     """kFᵢ gᵢ,  kMᵢ gᵢ: apply a gain to each rotor, which represents worn propellers and an offset centre of mass."""
     rotors = (
         rotor._replace(k_thrust=gain * rotor.k_thrust, k_torque=gain * rotor.k_torque)

@@ -23,13 +23,21 @@ from samara.core.algebra import Quat, Vec3, angle_between, conjugate, quat_exp
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.identify.fit_result import DELAY, GAIN, PER_VOLT, Fitted, Trim, mean_voltage, rotor_speeds
-from samara.identify.parameters import VARIED, Parameter, with_gains
+from samara.identify.fit_result import (
+    DELAY_SIGMA,
+    GAIN_SIGMA,
+    PER_VOLT_SIGMA,
+    Fit,
+    FlightTrim,
+    mean_voltage,
+    rotor_speeds,
+)
+from samara.identify.parameters import VARIED_PATHS, FreeParameter, apply_gains
 from samara.identify.predicted_wrench import motor_commands
-from samara.identify.resampled_log import Samples, duration_of, runs
-from samara.identify.rotor_speed_model import late
-from samara.physics.multirotor import at_rest
-from samara.physics.types import BODY, CALM, State, Vehicle
+from samara.identify.resampled_log import ResampledLog, usable_duration, usable_intervals
+from samara.identify.rotor_speed_model import delay_signal
+from samara.physics.multirotor import state_at_rest
+from samara.physics.types import BODY_STATE_SIZE, CALM, State, Vehicle
 from samara.vehicles.parameters import parameter
 
 QUANTITIES = ("position", "velocity", "attitude", "rate")
@@ -44,7 +52,7 @@ class Windows(NamedTuple):
     period: float
 
 
-def measured(body: Array, windows: Windows) -> Array:
+def measured_states(body: Array, windows: Windows) -> Array:
     """Return the measured states of all windows: (samples + 1, 13, N)."""
     return np.stack([body[:, windows.starts + k] for k in range(windows.samples + 1)])
 
@@ -65,7 +73,7 @@ def constant_velocity(body: Array, windows: Windows) -> Array:
     return states
 
 
-def errors(predicted: Array, measured: Array) -> dict[str, Array]:
+def prediction_errors(predicted: Array, measured: Array) -> dict[str, Array]:
     """|Δp| [m], |Δv| [m/s], the angle between the attitudes [°], |Δω| [rad/s]: (samples + 1, N) each"""
     angle = np.degrees(angle_between(*(Quat(*np.moveaxis(states[:, 6:10], 1, 0)) for states in (predicted, measured))))
     parts = (slice(0, 3), slice(3, 6), None, slice(10, 13))
@@ -81,74 +89,75 @@ BASELINES: dict[str, Callable[[Array, Windows], Array]] = {
 }
 
 
-HORIZON, RECORDED = 0.5, 0.05  # [s]
-FINEST = 0.005  # [s]: longest integration step
-MOST_WINDOWS = 200  # of a flight
-HUBER = 1.0  # of the median window: larger errors count linearly, not quadratically
-NOTHING = 1e-6  # of constant velocity's squared error: a floor for simulated flights without noise
-MOST_STEPS, SETTLED, FARTHEST = 15, 0.02, 1.0
-DIFFERENCE = 1e-4
-FIELDS = (slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 12))
+HORIZON, RECORD_PERIOD = 0.5, 0.05  # [s]
+MAX_INTEGRATION_STEP = 0.005  # [s]: longest integration step
+MAX_WINDOWS = 200  # windows of a flight
+HUBER_THRESHOLD = 1.0  # multiple of the median window's error above which errors count linearly, not quadratically
+MIN_ERROR_FRACTION = 1e-6  # fraction of constant velocity's squared error: a floor for simulated flights without noise
+MAX_STEPS, STEP_TOLERANCE, MAX_STEP = 15, 0.02, 1.0
+DIFFERENCE_STEP = 1e-4
+ERROR_FIELDS = (slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 12))
 """Rows of an error: position, velocity, attitude as a rotation vector, rate."""
 
 
-def windows_of(
-    samples: Samples, *, most: int | None = MOST_WINDOWS, stride: float = 0.05, after: float = 0.0
+def select_windows(
+    samples: ResampledLog, *, max_count: int | None = MAX_WINDOWS, stride: float = 0.05, earliest: float = 0.0
 ) -> Windows:
     """Return usable windows of half a second.
 
     Args:
         samples: the flight.
-        most: largest count of windows; a longer flight has them evenly spread.
+        max_count: largest count of windows; a longer flight has them evenly spread.
         stride: time between the starts of windows [s].
-        after: time before which no window starts [s].
+        earliest: time before which no window starts [s].
     """
     length = round(HORIZON / samples.period)
     step = max(round(stride / samples.period), 1)
     first = [
         np.arange(interval.start, interval.stop - length, step)
-        for interval in sorted(runs(samples.usable), key=lambda interval: interval.start)
+        for interval in sorted(usable_intervals(samples.usable), key=lambda interval: interval.start)
     ]
     starts = np.concatenate(first) if first else np.zeros(0, dtype=int)
-    starts = starts[samples.time[starts] >= after]
-    if most is not None and len(starts) > most:
-        starts = starts[np.linspace(0, len(starts) - 1, most).astype(int)]
+    starts = starts[samples.time[starts] >= earliest]
+    if max_count is not None and len(starts) > max_count:
+        starts = starts[np.linspace(0, len(starts) - 1, max_count).astype(int)]
     return Windows(starts, length, samples.period)
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A vehicle prepared by `ready`, compiled with the varied parameters as inputs; `volts` is the voltage of the gains."""
+    """A vehicle prepared by `prepare_vehicle`, compiled with the varied parameters as inputs; `volts` is the voltage of
+    the gains [V]."""
 
     simulator: Simulator
     volts: float = 0.0
 
     @staticmethod
-    def of(vehicle: Vehicle, volts: float = 0.0) -> "Predictor":
+    def build(vehicle: Vehicle, volts: float = 0.0) -> "Predictor":
         """Compile a vehicle."""
-        return Predictor(compile_vehicle(vehicle, vary=VARIED), volts)
+        return Predictor(compile_vehicle(vehicle, vary=VARIED_PATHS), volts)
 
-    def lanes(
+    def window_batch(
         self,
-        flights: Sequence[Samples],
+        flights: Sequence[ResampledLog],
         windows: Sequence[Windows],
         vehicle: Vehicle,
-        trims: Sequence[Trim],
+        trims: Sequence[FlightTrim],
         per_volt: float,
-    ) -> "Lanes":
+    ) -> "WindowBatch":
         """Return every window of every flight as one batch, for one candidate."""
-        return Lanes(self, tuple(flights), tuple(windows), vehicle, tuple(trims), per_volt)
+        return WindowBatch(self, tuple(flights), tuple(windows), vehicle, tuple(trims), per_volt)
 
 
 @dataclass(frozen=True)
-class Lanes:
+class WindowBatch:
     """A batch of windows with one candidate vehicle: initial states, commands, gains and wind of each window."""
 
     predictor: Predictor
-    flights: tuple[Samples, ...]
+    flights: tuple[ResampledLog, ...]
     windows: tuple[Windows, ...]
     vehicle: Vehicle
-    trims: tuple[Trim, ...]
+    trims: tuple[FlightTrim, ...]
     per_volt: float
 
     @property
@@ -158,9 +167,9 @@ class Lanes:
     @property
     def steps(self) -> int:
         """Integration steps per sample."""
-        return max(int(np.ceil(self.period / FINEST - 1e-9)), 1)
+        return max(int(np.ceil(self.period / MAX_INTEGRATION_STEP - 1e-9)), 1)
 
-    def state(self, rise: float, fall: float, delays: Sequence[float]) -> State:
+    def state(self, time_constant_up: float, time_constant_down: float, delays: Sequence[float]) -> State:
         """Return the measured bodies, with the rotor speeds that followed the earlier commands."""
         body = np.concatenate(
             [
@@ -169,7 +178,10 @@ class Lanes:
             ],
             axis=1,
         )
-        speeds = [rotor_speeds(flight, rise, fall, delay) for flight, delay in zip(self.flights, delays, strict=True)]
+        speeds = [
+            rotor_speeds(flight, time_constant_up, time_constant_down, delay)
+            for flight, delay in zip(self.flights, delays, strict=True)
+        ]
         rotors = np.concatenate(
             [
                 flight_speeds[:, flight_windows.starts]
@@ -177,16 +189,16 @@ class Lanes:
             ],
             axis=1,
         )
-        effect_states = flatten(at_rest(self.vehicle))[BODY + len(rotors) :]
+        effect_states = flatten(state_at_rest(self.vehicle))[BODY_STATE_SIZE + len(rotors) :]
         rows = [*body, *rotors, *(np.full(body.shape[1], value) for value in effect_states)]
-        state: State = unflatten(at_rest(self.vehicle), iter(np.ascontiguousarray(row) for row in rows))
+        state: State = unflatten(state_at_rest(self.vehicle), iter(np.ascontiguousarray(row) for row in rows))
         return state
 
     def commands(self, delays: Sequence[float]) -> Array:
         """Return the commands of all windows, (steps, rotors, N)."""
         parts = []
         for flight, flight_windows, delay in zip(self.flights, self.windows, delays, strict=True):
-            delayed = late(flight.commanded, delay / flight.period)
+            delayed = delay_signal(flight.commanded, delay / flight.period)
             index = flight_windows.starts[None, :] + np.arange(flight_windows.samples)[:, None]
             parts.append(np.stack(motor_commands(delayed[:, index], self.vehicle), axis=1))
         return np.repeat(np.concatenate(parts, axis=2), self.steps, axis=0)
@@ -195,9 +207,9 @@ class Lanes:
         """Return the rotor gains at each window's voltage, (rotors, N)."""
         flight_gains = np.array([trim.gains for trim in self.trims]).T
         counts = [len(flight_windows.starts) for flight_windows in self.windows]
-        return np.repeat(flight_gains, counts, axis=1) * (1.0 + self.per_volt * self.volts())
+        return np.repeat(flight_gains, counts, axis=1) * (1.0 + self.per_volt * self.voltage_offsets())
 
-    def volts(self) -> Array:
+    def voltage_offsets(self) -> Array:
         """Return the voltage of each window relative to that of the gains, (N,)  [V]."""
         parts = [
             np.zeros(len(flight_windows.starts))
@@ -207,66 +219,72 @@ class Lanes:
         ]
         return np.concatenate(parts)
 
-    def winds(self) -> Scalar:
+    def environment(self) -> Scalar:
         """Return the environment with each flight's steady wind."""
         counts = [len(flight_windows.starts) for flight_windows in self.windows]
         components = [np.repeat([trim.wind_W[axis] for trim in self.trims], counts) for axis in (0, 1)]
         return CALM._replace(wind_W=Vec3(components[0], components[1], np.zeros(sum(counts))))
 
-    def measured(self) -> Array:
+    def measured_states(self) -> Array:
         """Return the measured states at the recorded times, (records, 13, N)."""
-        record_stride = round(RECORDED / self.period)
+        record_stride = round(RECORD_PERIOD / self.period)
         pairs = zip(self.flights, self.windows, strict=True)
         return np.concatenate(
-            [measured(flight.body, flight_windows)[record_stride::record_stride] for flight, flight_windows in pairs],
+            [
+                measured_states(flight.body, flight_windows)[record_stride::record_stride]
+                for flight, flight_windows in pairs
+            ],
             axis=2,
         )
 
-    def _numbers(self) -> tuple[State, Array, float, Scalar, Vehicle, int]:
+    def _rollout_inputs(self) -> tuple[State, Array, float, Scalar, Vehicle, int]:
         motor, delays = self.vehicle.rotors[0].motor, [trim.delay for trim in self.trims]
-        state, commands = self.state(motor.rise, motor.fall, delays), self.commands(delays)
-        vehicle = with_gains(self.vehicle, list(self.gains()))
-        record_stride = round(RECORDED / self.period) * self.steps
-        return state, commands, self.period / self.steps, self.winds(), vehicle, record_stride
+        state, commands = self.state(motor.time_constant_up, motor.time_constant_down, delays), self.commands(delays)
+        vehicle = apply_gains(self.vehicle, list(self.gains()))
+        record_stride = round(RECORD_PERIOD / self.period) * self.steps
+        return state, commands, self.period / self.steps, self.environment(), vehicle, record_stride
 
-    def predicted(self) -> Array:
+    def predict(self) -> Array:
         """Predict the states of every window, (records, 13, N)."""
-        state, commands, dt, environment, vehicle, record_stride = self._numbers()
+        state, commands, dt, environment, vehicle, record_stride = self._rollout_inputs()
         rollout = self.predictor.simulator.rollout(
             state, commands, dt, environment, vehicle, record_every=record_stride
         )
-        return np.stack(flatten(rollout.states)[:BODY], axis=1)
+        return np.stack(flatten(rollout.states)[:BODY_STATE_SIZE], axis=1)
 
-    def with_slopes(self, parameters: Sequence[Parameter], delays: bool) -> tuple[Array, Array]:
+    def predict_with_derivatives(self, parameters: Sequence[FreeParameter], delays: bool) -> tuple[Array, Array]:
         """Predict the states of every window, with derivatives.
 
         Returns:
             The states (records, 13, N), and their derivatives (unknowns, records, 13, N) with respect to the parameters in
             scales, the logarithm of every rotor's gain, the thrust per volt and, if `delays`, the delay [s].
         """
-        state, commands, dt, environment, vehicle, record_stride = self._numbers()
+        state, commands, dt, environment, vehicle, record_stride = self._rollout_inputs()
         n = commands.shape[2]
         directions = len(parameters) + len(vehicle.rotors) + 1
-        by_path = {path: np.zeros((len(flatten(parameter(vehicle, path))), directions, n)) for path in VARIED}
+        by_path = {path: np.zeros((len(flatten(parameter(vehicle, path))), directions, n)) for path in VARIED_PATHS}
         by_state = np.zeros((len(flatten(state)), directions, n))
         gains, start_motor = self.gains(), self.vehicle.rotors[0].motor
         trim_delays = [trim.delay for trim in self.trims]
         for j, unknown in enumerate(parameters):
-            displaced = unknown.moved(self.vehicle, DIFFERENCE)
-            for path in VARIED:
+            displaced = unknown.displace_vehicle(self.vehicle, DIFFERENCE_STEP)
+            for path in VARIED_PATHS:
                 values, displaced_values = (
                     flatten(parameter(candidate, path)) for candidate in (self.vehicle, displaced)
                 )
                 for leaf, (a, b) in enumerate(zip(values, displaced_values, strict=True)):
                     if a != b:
                         gain = gains[leaf] if path in ("rotors.k_thrust", "rotors.k_torque") else 1.0
-                        by_path[path][leaf, j] = (b - a) / DIFFERENCE * gain
+                        by_path[path][leaf, j] = (b - a) / DIFFERENCE_STEP * gain
             if unknown.name.startswith("motor."):
                 motor = displaced.rotors[0].motor
-                a, b = (self.state(lag.rise, lag.fall, trim_delays).rotor_speed for lag in (start_motor, motor))
+                a, b = (
+                    self.state(lag.time_constant_up, lag.time_constant_down, trim_delays).rotor_speed
+                    for lag in (start_motor, motor)
+                )
                 for rotor in range(len(vehicle.rotors)):
-                    by_state[BODY + rotor, j] = (b[rotor] - a[rotor]) / DIFFERENCE
-        volts = self.volts()
+                    by_state[BODY_STATE_SIZE + rotor, j] = (b[rotor] - a[rotor]) / DIFFERENCE_STEP
+        volts = self.voltage_offsets()
         for path in ("rotors.k_thrust", "rotors.k_torque"):
             for rotor, value in enumerate(flatten(parameter(vehicle, path))):
                 by_path[path][rotor, len(parameters) + rotor] = value
@@ -279,19 +297,19 @@ class Lanes:
         rollout = simulator.rollout_tangent(
             state, commands, dt, environment, vehicle, d_state=d_state, d_vehicle=d_vehicle, record_every=record_stride
         )
-        states = np.stack(flatten(rollout.states)[:BODY], axis=1)
-        slopes = np.stack(flatten(rollout.d_states)[:BODY], axis=2)
+        states = np.stack(flatten(rollout.states)[:BODY_STATE_SIZE], axis=1)
+        slopes = np.stack(flatten(rollout.d_states)[:BODY_STATE_SIZE], axis=2)
         if delays:
-            displaced_delays = [delay + DIFFERENCE for delay in trim_delays]
-            d_commands = (self.commands(displaced_delays) - commands) / DIFFERENCE
+            displaced_delays = [delay + DIFFERENCE_STEP for delay in trim_delays]
+            d_commands = (self.commands(displaced_delays) - commands) / DIFFERENCE_STEP
             motor = start_motor
             a, b = (
-                self.state(motor.rise, motor.fall, flight_delays).rotor_speed
+                self.state(motor.time_constant_up, motor.time_constant_down, flight_delays).rotor_speed
                 for flight_delays in (trim_delays, displaced_delays)
             )
             state_rows = np.zeros((len(flatten(state)), n))
             for rotor in range(len(vehicle.rotors)):
-                state_rows[BODY + rotor] = (b[rotor] - a[rotor]) / DIFFERENCE
+                state_rows[BODY_STATE_SIZE + rotor] = (b[rotor] - a[rotor]) / DIFFERENCE_STEP
             d_state = unflatten(state, iter(list(state_rows)))
             delayed = simulator.rollout_tangent(
                 state,
@@ -303,18 +321,23 @@ class Lanes:
                 d_commands=d_commands,
                 record_every=record_stride,
             )
-            slopes = np.concatenate([slopes, np.stack(flatten(delayed.d_states)[:BODY], axis=2)])
+            slopes = np.concatenate([slopes, np.stack(flatten(delayed.d_states)[:BODY_STATE_SIZE], axis=2)])
         return states, slopes
 
 
-def apart(predicted: Array, measured: Array) -> Array:
+def state_error(predicted: Array, measured: Array) -> Array:
     """Δp, Δv, 2 vec(q⁻¹ ⊗ q̂), Δω: (records, 12, N)."""
     return np.concatenate(
-        [predicted[:, :6] - measured[:, :6], _turned(measured, predicted), predicted[:, 10:] - measured[:, 10:]], axis=1
+        [
+            predicted[:, :6] - measured[:, :6],
+            _attitude_error(measured, predicted),
+            predicted[:, 10:] - measured[:, 10:],
+        ],
+        axis=1,
     )
 
 
-def _turned(measured: Array, predicted: Array) -> Array:
+def _attitude_error(measured: Array, predicted: Array) -> Array:
     """2 vec(q⁻¹ ⊗ q̂) with the sign of the shorter rotation."""
     difference = conjugate(Quat(*np.moveaxis(measured[:, 6:10], 1, 0))) * Quat(*np.moveaxis(predicted[:, 6:10], 1, 0))
     return (
@@ -324,58 +347,58 @@ def _turned(measured: Array, predicted: Array) -> Array:
     )
 
 
-def coasting_error(flights: Sequence[Samples], windows: Sequence[Windows]) -> Array:
+def constant_velocity_error(flights: Sequence[ResampledLog], windows: Sequence[Windows]) -> Array:
     """RMS error of constant velocity at every record, by quantity: (records, 4)."""
     parts = []
     for flight, flight_windows in zip(flights, windows, strict=True):
-        record_stride = round(RECORDED / flight.period)
+        record_stride = round(RECORD_PERIOD / flight.period)
         parts.append(
-            apart(
+            state_error(
                 constant_velocity(flight.body, flight_windows)[record_stride::record_stride],
-                measured(flight.body, flight_windows)[record_stride::record_stride],
+                measured_states(flight.body, flight_windows)[record_stride::record_stride],
             )
         )
     errors = np.concatenate(parts, axis=2)
-    return np.stack([np.sqrt((errors[:, field] ** 2).sum(axis=1).mean(axis=1)) for field in FIELDS], axis=1)
+    return np.stack([np.sqrt((errors[:, field] ** 2).sum(axis=1).mean(axis=1)) for field in ERROR_FIELDS], axis=1)
 
 
 @dataclass(frozen=True)
 class _Search:
     """Unknowns in scales: the parameters, thrust per volt, then for each flight a gain for each rotor and the delay."""
 
-    flights: tuple[Samples, ...]
+    flights: tuple[ResampledLog, ...]
     windows: tuple[Windows, ...]
     predictor: Predictor
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[FreeParameter, ...]
     start: Vehicle
-    before: tuple[Trim, ...]
+    initial_trims: tuple[FlightTrim, ...]
     spread: float
     with_delay: bool
     with_volts: bool
 
     def weights(self) -> Array:
         """Return the inverse errors of constant velocity, (records, 12)."""
-        reference_errors = coasting_error(self.flights, self.windows)
+        reference_errors = constant_velocity_error(self.flights, self.windows)
         return 1.0 / np.repeat(np.maximum(reference_errors, 1e-9), 3, axis=1) / np.sqrt(4.0 * len(reference_errors))
 
-    def lanes(self, x: Array) -> Lanes:
+    def window_batch(self, x: Array) -> WindowBatch:
         k, trim_size = len(self.parameters), len(self.start.rotors) + 1
         vehicle = self.start
         for unknown, s in zip(self.parameters, x[:k], strict=True):
-            vehicle = unknown.moved(vehicle, float(s)) if s else vehicle
+            vehicle = unknown.displace_vehicle(vehicle, float(s)) if s else vehicle
         trims = []
-        for i, trim in enumerate(self.before):
+        for i, trim in enumerate(self.initial_trims):
             trim_offset = x[k + 1 + i * trim_size :][:trim_size]
             gains = tuple(float(g * np.exp(s * self.spread)) for g, s in zip(trim.gains, trim_offset[:-1], strict=True))
-            trims.append(Trim(gains, trim.delay + DELAY * float(trim_offset[-1]), trim.wind_W))
-        return self.predictor.lanes(self.flights, self.windows, vehicle, trims, PER_VOLT * float(x[k]))
+            trims.append(FlightTrim(gains, trim.delay + DELAY_SIGMA * float(trim_offset[-1]), trim.wind_W))
+        return self.predictor.window_batch(self.flights, self.windows, vehicle, trims, PER_VOLT_SIGMA * float(x[k]))
 
     @property
     def size(self) -> int:
         return len(self.parameters) + 1 + len(self.flights) * (len(self.start.rotors) + 1)
 
     @property
-    def independent(self) -> float:
+    def independent_windows(self) -> float:
         """Count of windows that do not overlap."""
         return float(sum(flight.usable.sum() * flight.period for flight in self.flights)) / HORIZON
 
@@ -383,33 +406,35 @@ class _Search:
         """N log σ² + |x|², the robust weight of every window, and σ², the mean squared error of the windows."""
         square = ((errors * weights[:, :, None]) ** 2).sum(axis=(0, 1))
         median = float(np.median(square))
-        robust = np.minimum(1.0, HUBER * np.sqrt(median / np.maximum(square, 1e-30)))
-        mean = float((robust * square).mean()) + NOTHING
-        return self.independent * np.log(mean) + float(x @ x), robust, mean
+        robust = np.minimum(1.0, HUBER_THRESHOLD * np.sqrt(median / np.maximum(square, 1e-30)))
+        mean = float((robust * square).mean()) + MIN_ERROR_FRACTION
+        return self.independent_windows * np.log(mean) + float(x @ x), robust, mean
 
-    def normal(self, x: Array, weights: Array) -> tuple[Array, Array, float, Array]:
+    def normal_equations(self, x: Array, weights: Array) -> tuple[Array, Array, float, Array]:
         """Return H, g, the cost at x, and the scores of every window."""
-        lanes = self.lanes(x)
-        predicted, slopes = lanes.with_slopes(self.parameters, self.with_delay)
-        measured_states = lanes.measured()
-        errors = apart(predicted, measured_states)
+        lanes = self.window_batch(x)
+        predicted, slopes = lanes.predict_with_derivatives(self.parameters, self.with_delay)
+        measured_states = lanes.measured_states()
+        errors = state_error(predicted, measured_states)
         cost, robust, mean = self.cost(errors, weights, x)
         k, n = len(self.parameters), len(self.start.rotors)
         rows = np.stack(
             [
-                np.concatenate([slope[:, :6], _turned_by(measured_states, slope, predicted), slope[:, 10:]], axis=1)
+                np.concatenate(
+                    [slope[:, :6], _attitude_error_derivative(measured_states, slope, predicted), slope[:, 10:]], axis=1
+                )
                 for slope in slopes
             ]
         )
         rows *= weights[:, :, None]
         scaled = errors * weights[:, :, None]
         rows[k : k + n] *= self.spread
-        rows[k + n] *= PER_VOLT if self.with_volts else 0.0
+        rows[k + n] *= PER_VOLT_SIGMA if self.with_volts else 0.0
         if self.with_delay:
-            rows[k + n + 1] *= DELAY
+            rows[k + n + 1] *= DELAY_SIGMA
         flat = rows.reshape(len(rows), -1, rows.shape[-1])  # (unknowns, records · 12, N)
         residual = scaled.reshape(-1, scaled.shape[-1])
-        factor = 2.0 * self.independent / mean / residual.shape[-1]
+        factor = 2.0 * self.independent_windows / mean / residual.shape[-1]
         matrix, gradient = 2.0 * np.eye(self.size), 2.0 * x
         scores = np.zeros((self.size, residual.shape[-1]))
         count = 0
@@ -426,26 +451,26 @@ class _Search:
             scores[np.array(unknowns)[:, None], np.arange(lanes_of_flight.start, lanes_of_flight.stop)] = score
         return matrix, gradient, cost, scores
 
-    def solved(self, progress: Callable[[float], None] | None) -> tuple[Array, Array]:
+    def solve(self, progress: Callable[[float], None] | None) -> tuple[Array, Array]:
         """Return the x of least cost and its covariance, by damped Gauss–Newton steps."""
         weights = self.weights()
         x, damping = np.zeros(self.size), 1e-3
-        matrix, gradient, cost, scores = self.normal(x, weights)
-        for k in range(MOST_STEPS):
+        matrix, gradient, cost, scores = self.normal_equations(x, weights)
+        for k in range(MAX_STEPS):
             step = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), gradient)
-            trial = x + np.clip(step, -FARTHEST, FARTHEST)
-            lanes = self.lanes(trial)
+            trial = x + np.clip(step, -MAX_STEP, MAX_STEP)
+            lanes = self.window_batch(trial)
             with np.errstate(all="ignore"):
                 try:
-                    trial_cost = self.cost(apart(lanes.predicted(), lanes.measured()), weights, trial)[0]
+                    trial_cost = self.cost(state_error(lanes.predict(), lanes.measured_states()), weights, trial)[0]
                 except (ValueError, FloatingPointError):
                     trial_cost = np.inf
             if progress:
-                progress((k + 1) / MOST_STEPS)
+                progress((k + 1) / MAX_STEPS)
             if trial_cost < cost:
-                is_converged = np.abs(trial - x).max() < SETTLED or cost - trial_cost < 0.05
+                is_converged = np.abs(trial - x).max() < STEP_TOLERANCE or cost - trial_cost < 0.05
                 x, damping = trial, 0.2 * damping
-                matrix, gradient, cost, scores = self.normal(x, weights)
+                matrix, gradient, cost, scores = self.normal_equations(x, weights)
                 if is_converged:
                     break
             else:
@@ -453,10 +478,10 @@ class _Search:
                 if damping > 10.0:
                     break
         inverse = np.linalg.inv(matrix)
-        return x, inverse @ (2.0 * np.eye(self.size) + _summed(scores, self.windows)) @ inverse
+        return x, inverse @ (2.0 * np.eye(self.size) + _grouped_score_products(scores, self.windows)) @ inverse
 
 
-def _summed(scores: Array, windows: Sequence[Windows]) -> Array:
+def _grouped_score_products(scores: Array, windows: Sequence[Windows]) -> Array:
     """Sum the outer products of score sums over groups of ten windows: consecutive windows have correlated errors."""
     total, start = np.zeros((len(scores), len(scores))), 0
     for flight_windows in windows:
@@ -467,8 +492,8 @@ def _summed(scores: Array, windows: Sequence[Windows]) -> Array:
     return total
 
 
-def _turned_by(measured: Array, slope: Array, predicted: Array) -> Array:
-    """Return the derivative of `_turned` for a derivative `slope` of the prediction."""
+def _attitude_error_derivative(measured: Array, slope: Array, predicted: Array) -> Array:
+    """Return the derivative of `_attitude_error` for a derivative `slope` of the prediction."""
     difference = conjugate(Quat(*np.moveaxis(measured[:, 6:10], 1, 0))) * Quat(*np.moveaxis(predicted[:, 6:10], 1, 0))
     derivative = conjugate(Quat(*np.moveaxis(measured[:, 6:10], 1, 0))) * Quat(*np.moveaxis(slope[:, 6:10], 1, 0))
     return (
@@ -478,19 +503,20 @@ def _turned_by(measured: Array, slope: Array, predicted: Array) -> Array:
     )
 
 
-def fit(
-    flights: Sequence[Samples],
+def fit_by_prediction_error(
+    flights: Sequence[ResampledLog],
     start: Vehicle,
-    parameters: Sequence[Parameter],
-    trims: Sequence[Trim] | None = None,
+    parameters: Sequence[FreeParameter],
+    trims: Sequence[FlightTrim] | None = None,
     *,
     predictor: Predictor | None = None,
     windows: Sequence[Windows] | None = None,
-    spread: float = GAIN,
+    spread: float = GAIN_SIGMA,
     with_delay: bool = True,
     progress: Callable[[float], None] | None = None,
-) -> Fitted:
-    """Fit the parameters of a vehicle prepared by `ready` to predict the flights; without parameters, fit only the trims.
+) -> Fit:
+    """Fit the parameters of a vehicle prepared by `prepare_vehicle` to predict the flights; without parameters, fit only
+    the trims.
 
     Args:
         flights: the resampled logs.
@@ -498,7 +524,7 @@ def fit(
         parameters: the parameters to fit.
         trims: initial trims of the flights; default: unit gains, no delay, no wind.
         predictor: the compiled vehicle; compiled here if None.
-        windows: the windows of each flight; default: `windows_of`.
+        windows: the windows of each flight; default: `select_windows`.
         spread: prior σ of the logarithm of a gain.
         with_delay: fit the delay of the motor commands as well.
         progress: called with the completed fraction.
@@ -506,9 +532,11 @@ def fit(
     n = len(start.rotors)
     has_voltage = any(flight.voltage is not None for flight in flights)
     volts = predictor.volts if predictor else mean_voltage(flights)
-    predictor = predictor or Predictor.of(start, volts)
-    flight_windows = tuple(windows) if windows is not None else tuple(windows_of(flight) for flight in flights)
-    initial_trims = tuple(trims) if trims is not None else tuple(Trim((1.0,) * n, 0.0, (0.0, 0.0)) for _ in flights)
+    predictor = predictor or Predictor.build(start, volts)
+    flight_windows = tuple(windows) if windows is not None else tuple(select_windows(flight) for flight in flights)
+    initial_trims = (
+        tuple(trims) if trims is not None else tuple(FlightTrim((1.0,) * n, 0.0, (0.0, 0.0)) for _ in flights)
+    )
     search = _Search(
         tuple(flights),
         flight_windows,
@@ -520,9 +548,9 @@ def fit(
         with_delay,
         has_voltage and bool(parameters),
     )
-    x, covariance = search.solved(progress)
+    x, covariance = search.solve(progress)
     k = len(search.parameters)
-    lanes = search.lanes(x)
-    independent = sum(duration_of(flight) for flight in flights) / (10.0 * HORIZON)
+    lanes = search.window_batch(x)
+    independent = sum(usable_duration(flight) for flight in flights) / (10.0 * HORIZON)
     estimates = (search.parameters, x[:k], covariance[:k, :k], independent)
-    return Fitted(lanes.vehicle, lanes.trims, lanes.per_volt, volts, *estimates)
+    return Fit(lanes.vehicle, lanes.trims, lanes.per_volt, volts, *estimates)

@@ -1,7 +1,7 @@
 """A flight log on one even grid: the state of the body, the commanded rotor speeds, and a mask of usable samples.
 
 Missing signals are derived from others: velocity from position, rates from attitude, specific force from velocity. A signal
-that cannot be derived is 0 and absent from `knows`.
+that cannot be derived is 0 and absent from `available_signals`.
 """
 
 from typing import NamedTuple
@@ -11,30 +11,31 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, conjugate, normalize, quat_log, rotate_inverse
 from samara.core.types import Array
 from samara.identify.flight_log import FlightLog, Signal
-from samara.identify.log_checks import continuous, sampled, time_in_the_air
-from samara.identify.readers.crazyflie import FULL, rotor_speed_from_pwm
+from samara.identify.log_checks import airborne_interval, interpolate_signal, unwrap_quaternions
+from samara.identify.readers.crazyflie import MAX_PWM, rotor_speed_from_pwm
 from samara.identify.readers.registry import G
-from samara.link.motor_outputs import rotor_of_output
+from samara.link.motor_outputs import rotor_order
 from samara.physics.rotors.actuator import speed_from_command
 from samara.physics.types import Vehicle
 
-SHORTEST, LONGEST = 0.004, 0.02  # [s]: limits of the resampling period
-SLOW = 0.6  # of a period: signals with shorter sample periods are averaged over it
-WIDE = 0.05  # [s]: half width of the fit of a derivative
-ENDS = 1.0  # [s] after take-off and before landing that are excluded
-NEAR_GROUND = 0.3  # [m]
-GAP = 3.0  # periods of a signal
+MIN_PERIOD_S, MAX_PERIOD_S = 0.004, 0.02  # [s]: limits of the resampling period
+SLOW_SIGNAL_RATIO = 0.6  # fraction of a period: signals with shorter sample periods are averaged over the period
+DERIVATIVE_HALF_WIDTH_S = 0.05  # [s]: half width of the fit of a derivative
+EDGE_MARGIN_S = 1.0  # [s] after take-off and before landing that are excluded
+MIN_HEIGHT_M = 0.3  # [m]
+GAP_PERIODS = 3.0  # periods of a signal
 OUTPUTS = ("speed", "thrust")
 """The quantity that a motor output is linear in: the rotor speed, from the slowest to the fastest, or the thrust."""
 
 
-class Samples(NamedTuple):
+class ResampledLog(NamedTuple):
     """One flight on an even grid of n samples, `period` [s] apart.
 
     `body` (13, n) is p_W, v_W, q_WB, ω_B in the order of `State`. `commanded` (rotors, n) are the commanded rotor speeds,
     means from each sample to the next [rad/s]; `rotor_speed` are the measured ones, or None. `specific_force` (3, n) [m/s²] is
-    from the accelerometer, minus its bias where the motion shows it. `knows` names the available signals: "position",
-    "velocity", "attitude", "rate", "specific_force", "rotor_speed", "voltage". Commands were logged every `command_period` [s].
+    from the accelerometer, minus its bias where the motion shows it. `available_signals` names the available signals:
+    "position", "velocity", "attitude", "rate", "specific_force", "rotor_speed", "voltage". Commands were logged every
+    `command_period` [s].
     """
 
     name: str
@@ -46,22 +47,22 @@ class Samples(NamedTuple):
     rotor_speed: Array | None
     voltage: Array | None
     usable: Array
-    knows: frozenset[str]
+    available_signals: frozenset[str]
     command_period: float = 0.0
 
 
-def period_of(log: FlightLog) -> float:
+def resampling_period(log: FlightLog) -> float:
     """Return the sample period of the log's motion, within limits  [s]."""
     motion = log.rate or log.attitude or log.specific_force
     if motion is None or len(motion.time) < 3:
         raise ValueError(
             f"{log.name}: holds neither rates nor attitudes; expected one of them to identify a vehicle from"
         )
-    return round(float(np.clip(np.median(np.diff(motion.time)), SHORTEST, LONGEST)), 4)
+    return round(float(np.clip(np.median(np.diff(motion.time)), MIN_PERIOD_S, MAX_PERIOD_S)), 4)
 
 
-def samples_of(log: FlightLog, vehicle: Vehicle, outputs: str = "speed", period: float | None = None) -> Samples:
-    """Resample a log that has been checked (`samara.identify.log_checks.usable`), in the vehicle's rotor order.
+def resample_log(log: FlightLog, vehicle: Vehicle, outputs: str = "speed", period: float | None = None) -> ResampledLog:
+    """Resample a log that has been checked (`samara.identify.log_checks.require_usable`), in the vehicle's rotor order.
 
     Args:
         log: the checked log.
@@ -69,14 +70,14 @@ def samples_of(log: FlightLog, vehicle: Vehicle, outputs: str = "speed", period:
         outputs: the quantity that a motor output is linear in, one of `OUTPUTS`.
         period: common period of flights that are fitted together [s]; without it, that of the log.
     """
-    period = period_of(log) if period is None else period
+    period = resampling_period(log) if period is None else period
     required = [
         signal
         for signal in (log.command, log.rate, log.attitude, log.specific_force, log.position)
         if signal is not None
     ]
     begin, end = max(signal.time[0] for signal in required), min(signal.time[-1] for signal in required)
-    if not end - begin > 2.0 * WIDE + 10.0 * period:
+    if not end - begin > 2.0 * DERIVATIVE_HALF_WIDTH_S + 10.0 * period:
         raise ValueError(f"{log.name}: its signals overlap for {max(end - begin, 0.0):.2f} s; expected a flight")
     time = begin + period * np.arange(int((end - begin) / period))
     available = {
@@ -85,36 +86,40 @@ def samples_of(log: FlightLog, vehicle: Vehicle, outputs: str = "speed", period:
         if getattr(log, name) is not None
     }
     q = _attitude(log, time)
-    p = _on(log.position, time, period, 3)
+    p = _resample_signal(log.position, time, period, 3)
     if log.velocity is None and log.position is not None:
-        v = _slope(log.position, time)
+        v = _smooth_derivative(log.position, time)
         available.add("velocity")
     else:
-        v = _on(log.velocity, time, period, 3)
+        v = _resample_signal(log.velocity, time, period, 3)
     if log.rate is None:
-        omega = _turning(log.attitude, time)
+        omega = _rates_from_attitude(log.attitude, time)
         available.add("rate")
     else:
-        omega = _on(log.rate, time, period, 3)
-    voltage = None if log.voltage is None else _on(log.voltage, time, period, 1)[0]
+        omega = _resample_signal(log.rate, time, period, 3)
+    voltage = None if log.voltage is None else _resample_signal(log.voltage, time, period, 1)[0]
     body = np.concatenate([p, v, q, omega])
-    commanded = _commanded(log, vehicle, time, period, outputs)
-    speed = None if log.rotor_speed is None else _by_rotor(_on(log.rotor_speed, time, period, 4), log, vehicle)
+    commanded = _commanded_speeds(log, vehicle, time, period, outputs)
+    speed = (
+        None
+        if log.rotor_speed is None
+        else _order_by_rotor(_resample_signal(log.rotor_speed, time, period, 4), log, vehicle)
+    )
     usable = _usable_mask(log, time, p)
     force = _specific_force(log, body, time, period, available, usable)
     command_period = float(np.median(np.diff(log.command.time)))
-    return Samples(
+    return ResampledLog(
         log.name, period, time, body, commanded, force, speed, voltage, usable, frozenset(available), command_period
     )
 
 
-def _on(signal: Signal | None, time: Array, period: float, rows: int) -> Array:
+def _resample_signal(signal: Signal | None, time: Array, period: float, rows: int) -> Array:
     """Return a signal at `time`: the mean over a period of a fast signal, linear interpolation of a slow one."""
     if signal is None:
         return np.zeros((rows, len(time)))
     signal_period = float(np.median(np.diff(signal.time)))
-    if signal_period > SLOW * period:
-        return sampled(signal, time)
+    if signal_period > SLOW_SIGNAL_RATIO * period:
+        return interpolate_signal(signal, time)
     return _interval_mean(signal, time - 0.5 * period, time + 0.5 * period)
 
 
@@ -133,7 +138,9 @@ def _interval_mean(signal: Signal, begin: Array, end: Array) -> Array:
     begin, end = np.clip(begin, t[0], t[-1]), np.clip(end, t[0], t[-1])
     width = end - begin
     return np.where(
-        width > 0.0, (integral(end) - integral(begin)) / np.where(width > 0.0, width, 1.0), sampled(signal, begin)
+        width > 0.0,
+        (integral(end) - integral(begin)) / np.where(width > 0.0, width, 1.0),
+        interpolate_signal(signal, begin),
     )
 
 
@@ -149,7 +156,7 @@ def _hold_mean(signal: Signal, time: Array, period: float) -> Array:
     return (integral(time + period) - integral(time)) / period
 
 
-def _commanded(log: FlightLog, vehicle: Vehicle, time: Array, period: float, outputs: str) -> Array:
+def _commanded_speeds(log: FlightLog, vehicle: Vehicle, time: Array, period: float, outputs: str) -> Array:
     """Return the commanded rotor speeds, means over each period, (rotors, n)  [rad/s]."""
     if outputs not in OUTPUTS:
         raise ValueError(f"outputs is {outputs!r}; expected one of {', '.join(OUTPUTS)}")
@@ -159,10 +166,10 @@ def _commanded(log: FlightLog, vehicle: Vehicle, time: Array, period: float, out
             f"{vehicle.name!r} has"
         )
     if log.numbering == "crazyflie" and log.voltage is not None:
-        voltage = sampled(log.voltage, log.command.time)
-        speeds = np.asarray(rotor_speed_from_pwm(FULL * np.clip(log.command.values, 0.0, 1.0), voltage))
-        return _by_rotor(_hold_mean(Signal(log.command.time, speeds), time, period), log, vehicle)
-    u = _by_rotor(np.clip(log.command.values, 0.0, 1.0), log, vehicle)
+        voltage = interpolate_signal(log.voltage, log.command.time)
+        speeds = np.asarray(rotor_speed_from_pwm(MAX_PWM * np.clip(log.command.values, 0.0, 1.0), voltage))
+        return _order_by_rotor(_hold_mean(Signal(log.command.time, speeds), time, period), log, vehicle)
+    u = _order_by_rotor(np.clip(log.command.values, 0.0, 1.0), log, vehicle)
     u = np.sqrt(u) if outputs == "thrust" else u
     speeds = np.stack(
         [
@@ -175,45 +182,45 @@ def _commanded(log: FlightLog, vehicle: Vehicle, time: Array, period: float, out
     return _hold_mean(Signal(log.command.time, speeds), time, period)
 
 
-def _by_rotor(rows: Array, log: FlightLog, vehicle: Vehicle) -> Array:
+def _order_by_rotor(rows: Array, log: FlightLog, vehicle: Vehicle) -> Array:
     """Return the rows of a log's motors in the order of the vehicle's rotors."""
     if log.numbering == "samara":
         return rows[: len(vehicle.rotors)]
-    order = rotor_of_output(vehicle, log.numbering)
+    order = rotor_order(vehicle, log.numbering)
     return rows[np.argsort(order)]
 
 
 def _attitude(log: FlightLog, time: Array) -> Array:
     if log.attitude is None:
         return np.stack([np.ones_like(time), *np.zeros((3, len(time)))])
-    unwrapped = Signal(log.attitude.time, continuous(log.attitude.values))
-    return np.stack(normalize(Quat(*sampled(unwrapped, time))))
+    unwrapped = Signal(log.attitude.time, unwrap_quaternions(log.attitude.values))
+    return np.stack(normalize(Quat(*interpolate_signal(unwrapped, time))))
 
 
-def _slope(signal: Signal, time: Array) -> Array:
+def _smooth_derivative(signal: Signal, time: Array) -> Array:
     """d/dt of the parabola through the samples within ±50 ms, on an even grid of the signal's period."""
     t = signal.time
     period = float(np.median(np.diff(t)))
-    half = max(round(WIDE / period), 1)
+    half = max(round(DERIVATIVE_HALF_WIDTH_S / period), 1)
     even_time = t[0] + period * np.arange(int((t[-1] - t[0]) / period) + 1)
-    rows = sampled(signal, even_time)
+    rows = interpolate_signal(signal, even_time)
     k = np.arange(-half, half + 1) * period
     weights = k / (k * k).sum()
     padded = np.pad(rows, ((0, 0), (half, half)), mode="reflect", reflect_type="odd")
     slope = np.stack([np.convolve(row, weights[::-1], "valid") for row in padded])
-    return sampled(Signal(even_time, slope), time)
+    return interpolate_signal(Signal(even_time, slope), time)
 
 
-def _turning(attitude: Signal | None, time: Array) -> Array:
+def _rates_from_attitude(attitude: Signal | None, time: Array) -> Array:
     """ω_B = 2 log(q⁻¹(t − h) ⊗ q(t + h)) / 2h from attitudes, smoothed as velocities are  [rad/s]"""
     assert attitude is not None
     t = attitude.time
-    q = Quat(*continuous(attitude.values))
+    q = Quat(*unwrap_quaternions(attitude.values))
     early = Quat(*(component[:-1] for component in q))
     late = Quat(*(component[1:] for component in q))
     step = np.stack(quat_log(normalize(conjugate(early) * late)))  # the rotation vector between consecutive attitudes
     rotation = np.concatenate([np.zeros((3, 1)), np.cumsum(step, axis=1)], axis=1)
-    return _slope(Signal(t, rotation), time)
+    return _smooth_derivative(Signal(t, rotation), time)
 
 
 def _specific_force(
@@ -222,14 +229,14 @@ def _specific_force(
     """Return the accelerometer's specific force minus its mean error against the motion, or that of the motion  [m/s²]."""
     motion_force = None
     if {"velocity", "attitude"} <= available:
-        a_W = _slope(Signal(time, body[3:6]), time)
+        a_W = _smooth_derivative(Signal(time, body[3:6]), time)
         motion_force = np.stack(rotate_inverse(Quat(*body[6:10]), Vec3(a_W[0], a_W[1], a_W[2] + G)))
     if log.specific_force is None:
         if motion_force is None:
             return np.zeros((3, len(time)))
         available.add("specific_force")
         return motion_force
-    force = _on(log.specific_force, time, period, 3)
+    force = _resample_signal(log.specific_force, time, period, 3)
     if motion_force is None or not usable.any():
         return force
     return force - np.mean((force - motion_force)[:, usable], axis=1, keepdims=True)
@@ -237,27 +244,27 @@ def _specific_force(
 
 def _usable_mask(log: FlightLog, time: Array, p: Array) -> Array:
     """Return the mask of samples that are airborne, away from the ground and outside gaps."""
-    begin, end = time_in_the_air(log)
-    margin = min(ENDS, 0.05 * (end - begin))
+    begin, end = airborne_interval(log)
+    margin = min(EDGE_MARGIN_S, 0.05 * (end - begin))
     usable = (time >= begin + margin) & (time <= end - margin)
     starts_on_ground = log.command.time[0] < begin - 1e-9 or log.command.time[-1] > end + 1e-9
     if log.position is not None and starts_on_ground:
-        usable &= p[2] > np.min(p[2]) + NEAR_GROUND
+        usable &= p[2] > np.min(p[2]) + MIN_HEIGHT_M
     for signal in (log.command, log.rate, log.attitude, log.specific_force, log.position):
         if signal is not None:
             steps = np.diff(signal.time)
-            for k in np.flatnonzero(steps > max(GAP * float(np.median(steps)), 0.05)):
+            for k in np.flatnonzero(steps > max(GAP_PERIODS * float(np.median(steps)), 0.05)):
                 usable &= ~((time > signal.time[k]) & (time < signal.time[k + 1]))
     return usable
 
 
-def runs(usable: Array) -> list[slice]:
+def usable_intervals(usable: Array) -> list[slice]:
     """Return the intervals in which all samples are usable, longest first."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], usable.astype(int), [0]])))
     intervals = [slice(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
     return sorted(intervals, key=lambda interval: interval.start - interval.stop)
 
 
-def duration_of(samples: Samples) -> float:
+def usable_duration(samples: ResampledLog) -> float:
     """Return the total usable time  [s]."""
     return float(samples.usable.sum()) * samples.period

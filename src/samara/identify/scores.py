@@ -11,37 +11,37 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.core.types import Array
-from samara.identify.fit_result import GAIN, Trim
+from samara.identify.fit_result import GAIN_SIGMA, FlightTrim
 from samara.identify.flight_log import FlightLog
-from samara.identify.identification import Product, identified
-from samara.identify.log_checks import usable
-from samara.identify.parameters import ready
+from samara.identify.identification import IdentifiedVehicle, identify_resampled
+from samara.identify.log_checks import require_usable
+from samara.identify.parameters import prepare_vehicle
 from samara.identify.prediction_error_fit import (
     BASELINES,
     QUANTITIES,
-    RECORDED,
+    RECORD_PERIOD,
     UNITS,
     Predictor,
     Windows,
-    errors,
-    fit,
-    windows_of,
+    fit_by_prediction_error,
+    prediction_errors,
+    select_windows,
 )
 from samara.identify.readers.registry import read_logs
-from samara.identify.resampled_log import Samples, samples_of
+from samara.identify.resampled_log import ResampledLog, resample_log
 from samara.physics.types import Vehicle
 from samara.vehicles.loader import vehicle as load
 
-TRIM = 5.0  # [s] in the air
-DENSE = 0.05  # [s] between the starts of scored windows
-MOST_SCORED = 2000  # windows of a flight
+TRIM_DURATION_S = 5.0  # [s] in the air
+WINDOW_STRIDE_S = 0.05  # [s] between the starts of scored windows
+MAX_SCORED_WINDOWS = 2000  # windows of a flight
 FOLDS = 7
-COASTING = "constant velocity"
-MOVES = frozenset({"velocity", "attitude", "rate"})
+CONSTANT_VELOCITY = "constant velocity"
+REQUIRED_SIGNALS = frozenset({"velocity", "attitude", "rate"})
 """Signals that a log must contain so that windows can start in it."""
 
 
-class Score(NamedTuple):
+class PredictionScore(NamedTuple):
     """Scores of one flight or of several: the window count, and by model and quantity the RMS error every 0.05 s (records,)."""
 
     flight: str
@@ -49,34 +49,36 @@ class Score(NamedTuple):
     rms: dict[str, dict[str, Array]]
 
 
-def scored_windows(samples: Samples) -> Windows:
-    """Return all windows after the seconds that trims are fitted to; at most `MOST_SCORED`, evenly spread."""
-    return windows_of(samples, most=MOST_SCORED, stride=DENSE, after=_aloft(samples) + TRIM)
+def scored_windows(samples: ResampledLog) -> Windows:
+    """Return all windows after the seconds that trims are fitted to; at most `MAX_SCORED_WINDOWS`, evenly spread."""
+    return select_windows(
+        samples, max_count=MAX_SCORED_WINDOWS, stride=WINDOW_STRIDE_S, earliest=_aloft(samples) + TRIM_DURATION_S
+    )
 
 
-def _aloft(samples: Samples) -> float:
+def _aloft(samples: ResampledLog) -> float:
     usable = np.flatnonzero(samples.usable)
     return float(samples.time[usable[0]]) if len(usable) else 0.0
 
 
-def trimmed(
-    samples: Samples,
+def fit_trim(
+    samples: ResampledLog,
     vehicle: Vehicle,
     predictor: Predictor,
-    prior: Trim,
-    spread: float = GAIN,
+    prior: FlightTrim,
+    spread: float = GAIN_SIGMA,
     per_volt: float = 0.0,
-) -> Trim:
-    """Fit one gain for each rotor to the first seconds in the air; the rest of the trim stays as in `before`.
+) -> FlightTrim:
+    """Fit one gain for each rotor to the first seconds in the air; the rest of the trim stays as in `prior`.
 
     Gains refer to the voltage of `predictor.volts`, not to that of those seconds.
     """
-    windows = windows_of(samples, most=None, stride=DENSE)
+    windows = select_windows(samples, max_count=None, stride=WINDOW_STRIDE_S)
     ends = samples.time[windows.starts + windows.samples]
-    trim_windows = windows._replace(starts=windows.starts[ends <= _aloft(samples) + TRIM])
+    trim_windows = windows._replace(starts=windows.starts[ends <= _aloft(samples) + TRIM_DURATION_S])
     if not len(trim_windows.starts):
         return prior
-    fitted = fit(
+    fitted = fit_by_prediction_error(
         [samples], vehicle, (), [prior], predictor=predictor, windows=[trim_windows], spread=spread, with_delay=False
     )
     if samples.voltage is None or not per_volt:
@@ -85,50 +87,55 @@ def trimmed(
     return fitted.trims[0]._replace(gains=tuple(gain / voltage_factor for gain in fitted.trims[0].gains))
 
 
-def said_by(
-    samples: Samples, windows: Windows, vehicle: Vehicle, predictor: Predictor, trim: Trim, per_volt: float = 0.0
+def predict_windows(
+    samples: ResampledLog,
+    windows: Windows,
+    vehicle: Vehicle,
+    predictor: Predictor,
+    trim: FlightTrim,
+    per_volt: float = 0.0,
 ) -> Array:
     """Predict the states of the windows, (records, 13, N)."""
-    return predictor.lanes([samples], [windows], vehicle, [trim], per_volt).predicted()
+    return predictor.window_batch([samples], [windows], vehicle, [trim], per_volt).predict()
 
 
-class Predicted(NamedTuple):
+class FlightPrediction(NamedTuple):
     """Predictions of a flight: its samples, its windows, and by model the predicted bodies every 0.05 s (records, 13, N)."""
 
-    samples: Samples
+    samples: ResampledLog
     windows: Windows
-    said: dict[str, Array]
+    predictions: dict[str, Array]
 
     @property
-    def records(self) -> Windows:
+    def recorded_windows(self) -> Windows:
         """The windows sampled at the recorded times."""
-        stride = round(RECORDED / self.windows.period)
+        stride = round(RECORD_PERIOD / self.windows.period)
         return Windows(self.windows.starts, self.windows.samples // stride, stride * self.windows.period)
 
     @property
-    def came(self) -> Array:
+    def measured_states(self) -> Array:
         """The measured bodies at the recorded times, (records, 13, N)."""
-        stride = round(RECORDED / self.windows.period)
+        stride = round(RECORD_PERIOD / self.windows.period)
         offsets = range(stride, self.windows.samples + 1, stride)
         return np.stack([self.samples.body[:, self.windows.starts + k] for k in offsets])
 
-    def score(self) -> Score:
+    def score(self) -> PredictionScore:
         """Return the RMS errors of the baselines and the models."""
-        measured_states = self.came
+        measured_states = self.measured_states
         models = {
-            name: baseline(self.samples.body, self.records)[1:] for name, baseline in BASELINES.items()
-        } | self.said
+            name: baseline(self.samples.body, self.recorded_windows)[1:] for name, baseline in BASELINES.items()
+        } | self.predictions
         rms = {
             name: {
                 quantity: np.sqrt((values**2).mean(axis=1))
-                for quantity, values in errors(states, measured_states).items()
+                for quantity, values in prediction_errors(states, measured_states).items()
             }
             for name, states in models.items()
         }
-        return Score(self.samples.name, len(self.windows.starts), rms)
+        return PredictionScore(self.samples.name, len(self.windows.starts), rms)
 
 
-def together(scores: Sequence[Score]) -> Score:
+def pool_scores(scores: Sequence[PredictionScore]) -> PredictionScore:
     """√(Σ N e² / Σ N): every window of every flight has the same weight."""
     counts = [score.windows for score in scores]
     rms = {
@@ -138,69 +145,71 @@ def together(scores: Sequence[Score]) -> Score:
         }
         for name in scores[0].rms
     }
-    return Score("all flights", sum(counts), rms)
+    return PredictionScore("all flights", sum(counts), rms)
 
 
-def ratios(score: Score, model: str, beside: str = COASTING) -> dict[str, float]:
+def error_ratios(score: PredictionScore, model: str, baseline: str = CONSTANT_VELOCITY) -> dict[str, float]:
     """Return a model's error at the end of the windows over that of another model, by quantity."""
     return {
-        quantity: float(score.rms[model][quantity][-1] / score.rms[beside][quantity][-1]) for quantity in QUANTITIES
+        quantity: float(score.rms[model][quantity][-1] / score.rms[baseline][quantity][-1]) for quantity in QUANTITIES
     }
 
 
-class Model(NamedTuple):
-    """A compiled vehicle prepared by `ready`, the prior of a flight's trim, and whether the trim is fitted."""
+class ScoredModel(NamedTuple):
+    """A compiled vehicle prepared by `prepare_vehicle`, the prior of a flight's trim, and whether the trim is fitted."""
 
     vehicle: Vehicle
     predictor: Predictor
-    before: Trim
-    spread: float = GAIN
+    prior_trim: FlightTrim
+    spread: float = GAIN_SIGMA
     per_volt: float = 0.0
     is_trimmed: bool = True
 
     @staticmethod
-    def of(vehicle: Vehicle, is_trimmed: bool = True, predictor: Predictor | None = None) -> "Model":
+    def build(vehicle: Vehicle, is_trimmed: bool = True, predictor: Predictor | None = None) -> "ScoredModel":
         """Build the model of a vehicle as its file describes it."""
-        bare = ready(vehicle)
-        unit_trim = Trim((1.0,) * len(bare.rotors), 0.0, (0.0, 0.0))
-        return Model(bare, predictor or Predictor.of(bare), unit_trim, is_trimmed=is_trimmed)
+        bare = prepare_vehicle(vehicle)
+        unit_trim = FlightTrim((1.0,) * len(bare.rotors), 0.0, (0.0, 0.0))
+        return ScoredModel(bare, predictor or Predictor.build(bare), unit_trim, is_trimmed=is_trimmed)
 
     @staticmethod
-    def of_product(product: Product, predictor: Predictor, wind_W: tuple[float, float] = (0.0, 0.0)) -> "Model":
+    def build_identified(
+        product: IdentifiedVehicle, predictor: Predictor, wind_W: tuple[float, float] = (0.0, 0.0)
+    ) -> "ScoredModel":
         """Build the model of an identified vehicle, with the trims of its flights as the prior."""
-        prior, spread = trim_before(list(product.trims.values()))
+        prior, spread = trim_prior(list(product.trims.values()))
         prior = prior._replace(wind_W=wind_W)
-        return Model(product.bare, Predictor(predictor.simulator, product.volts), prior, spread, product.per_volt)
+        return ScoredModel(product.bare, Predictor(predictor.simulator, product.volts), prior, spread, product.per_volt)
 
-    def says(self, samples: Samples, windows: Windows) -> Array:
+    def predict(self, samples: ResampledLog, windows: Windows) -> Array:
         """Predict the states of the windows, (records, 13, N)."""
-        trim = self.before
+        trim = self.prior_trim
         if self.is_trimmed:
-            trim = trimmed(samples, self.vehicle, self.predictor, trim, self.spread, self.per_volt)
-        return said_by(samples, windows, self.vehicle, self.predictor, trim, self.per_volt)
+            trim = fit_trim(samples, self.vehicle, self.predictor, trim, self.spread, self.per_volt)
+        return predict_windows(samples, windows, self.vehicle, self.predictor, trim, self.per_volt)
 
 
-def trim_before(trims: Sequence[Trim]) -> tuple[Trim, float]:
+def trim_prior(trims: Sequence[FlightTrim]) -> tuple[FlightTrim, float]:
     """Return the prior of another flight's trim: the mean of the fitted trims, and their spread."""
     gains = np.array([trim.gains for trim in trims])
     mean_gains = np.exp(np.log(gains).mean(axis=0))
-    spread = float(np.log(gains).std(axis=0).mean()) if len(gains) > 1 else GAIN
+    spread = float(np.log(gains).std(axis=0).mean()) if len(gains) > 1 else GAIN_SIGMA
     delay = float(np.mean([trim.delay for trim in trims]))
-    return Trim(tuple(float(g) for g in mean_gains), delay, (0.0, 0.0)), min(max(spread, 0.05), GAIN)
+    return FlightTrim(tuple(float(g) for g in mean_gains), delay, (0.0, 0.0)), min(max(spread, 0.05), GAIN_SIGMA)
 
 
-def can_be_scored(samples: Samples) -> bool:
+def can_be_scored(samples: ResampledLog) -> bool:
     """Return whether the motion is logged for long enough after the seconds of the trim."""
-    return samples.knows >= MOVES and len(scored_windows(samples).starts) > 0
+    return samples.available_signals >= REQUIRED_SIGNALS and len(scored_windows(samples).starts) > 0
 
 
-def predicted(samples: Samples, models: Mapping[str, Model]) -> Predicted:
+def predict_flight(samples: ResampledLog, models: Mapping[str, ScoredModel]) -> FlightPrediction:
     """Predict a flight with each model."""
     windows = scored_windows(samples)
-    return Predicted(samples, windows, {name: model.says(samples, windows) for name, model in models.items()})
+    return FlightPrediction(samples, windows, {name: model.predict(samples, windows) for name, model in models.items()})
 
 
-def halves(samples: Samples) -> list[Samples]:
+def split_in_halves(samples: ResampledLog) -> list[ResampledLog]:
     """Split a flight in two at the middle of its usable samples."""
     is_first = np.cumsum(samples.usable) <= 0.5 * samples.usable.sum()
     return [
@@ -209,14 +218,14 @@ def halves(samples: Samples) -> list[Samples]:
     ]
 
 
-def held_out(
-    flights: Sequence[Samples],
+def cross_validate(
+    flights: Sequence[ResampledLog],
     start: Vehicle,
     *,
     predictor: bool = True,
     folds: int = FOLDS,
     progress: Callable[[float], None] | None = None,
-) -> list[Predicted]:
+) -> list[FlightPrediction]:
     """Cross-validate: predict each flight with vehicles identified from the other flights, trimmed, and with the start vehicle.
 
     A single flight is split in halves that predict each other, with the steady wind of the other half: the air is the same.
@@ -229,27 +238,27 @@ def held_out(
         folds: largest count of groups.
         progress: called with the completed fraction.
     """
-    parts = list(flights) if len(flights) > 1 else halves(flights[0])
+    parts = list(flights) if len(flights) > 1 else split_in_halves(flights[0])
     scored = [i for i, part in enumerate(parts) if can_be_scored(part)]
     if len(scored) < len(parts) and len(flights) == 1:
         return []
     groups = [scored[k::folds] for k in range(min(folds, len(scored)))]
-    start_model = Model.of(start)
-    predictions: dict[int, Predicted] = {}
+    start_model = ScoredModel.build(start)
+    predictions: dict[int, FlightPrediction] = {}
     for k, group in enumerate(groups):
         training = [part for i, part in enumerate(parts) if i not in group]
         if not training:
             break
-        identification = identified(training, start, predictor=predictor)
+        identification = identify_resampled(training, start, predictor=predictor)
         (wind_W, *_) = (trim.wind_W for trim in identification.physical.trims.values())
         wind_W = wind_W if len(flights) == 1 else (0.0, 0.0)
         models = {f"{start.name}, trimmed": start_model}
         models |= {
-            product.kind: Model.of_product(product, start_model.predictor, wind_W)
-            for product in identification.products
+            product.model_type: ScoredModel.build_identified(product, start_model.predictor, wind_W)
+            for product in identification.vehicles
         }
         for i in group:
-            predictions[i] = predicted(parts[i], models)
+            predictions[i] = predict_flight(parts[i], models)
         if progress:
             progress((k + 1) / len(groups))
     return [predictions[i] for i in sorted(predictions)]
@@ -265,7 +274,7 @@ def validate(
     vehicles: Sequence[str | Vehicle] = VEHICLES,
     progress: Callable[[str], None] | None = None,
     outputs: str = "speed",
-) -> list[Score]:
+) -> list[PredictionScore]:
     """Score vehicles on every flight, as they are and trimmed.
 
     Args:
@@ -278,29 +287,31 @@ def validate(
     models = []
     for vehicle_or_name in vehicles:
         vehicle = load(vehicle_or_name) if isinstance(vehicle_or_name, str) else vehicle_or_name
-        plain = Model.of(vehicle, is_trimmed=False)
+        plain = ScoredModel.build(vehicle, is_trimmed=False)
         models.append((vehicle, plain, plain._replace(is_trimmed=True)))
     scores = []
     for log in flights:
         if progress:
             progress(log.name)
-        repaired_log, _ = usable(log)
+        repaired_log, _ = require_usable(log)
         parts = []
         for vehicle, plain, trimmed in models:
-            samples = samples_of(repaired_log, vehicle, outputs)
-            if not samples.knows >= MOVES:
-                missing = ", ".join(sorted(MOVES - samples.knows))
+            samples = resample_log(repaired_log, vehicle, outputs)
+            if not samples.available_signals >= REQUIRED_SIGNALS:
+                missing = ", ".join(sorted(REQUIRED_SIGNALS - samples.available_signals))
                 raise ValueError(f"{log.name}: holds no {missing}; expected a log with the motion of the vehicle")
             if not len(scored_windows(samples).starts):
                 raise ValueError(f"{log.name}: no half second in the air after the first 5 s; expected a longer flight")
-            parts.append(predicted(samples, {vehicle.name: plain, TRIMMED.format(vehicle.name): trimmed}))
+            parts.append(predict_flight(samples, {vehicle.name: plain, TRIMMED.format(vehicle.name): trimmed}))
         scores.append(
-            parts[0]._replace(said={name: states for part in parts for name, states in part.said.items()}).score()
+            parts[0]
+            ._replace(predictions={name: states for part in parts for name, states in part.predictions.items()})
+            .score()
         )
     return scores
 
 
-def table(scores: Sequence[Score]) -> str:
+def score_table(scores: Sequence[PredictionScore]) -> str:
     """Return the scores as Markdown: one row for each flight and model, all flights together first."""
     headings = [
         f"{quantity} [{unit}] {horizon:g} s" if k == 0 else f"{horizon:g} s"
@@ -308,13 +319,13 @@ def table(scores: Sequence[Score]) -> str:
         for k, horizon in enumerate(HORIZONS)
     ]
     lines = [f"| flight | model | {' | '.join(headings)} |", f"|---|---|{'---:|' * len(headings)}"]
-    for score in (together(scores), *scores):
+    for score in (pool_scores(scores), *scores):
         for name in score.rms:
-            numbers = [f"{at(score, name, quantity, h):.3g}" for quantity in QUANTITIES for h in HORIZONS]
+            numbers = [f"{rms_error(score, name, quantity, h):.3g}" for quantity in QUANTITIES for h in HORIZONS]
             lines.append(f"| {score.flight} ({score.windows}) | {name} | {' | '.join(numbers)} |")
     return "\n".join(lines) + "\n"
 
 
-def at(score: Score, model: str, quantity: str, horizon: float) -> float:
+def rms_error(score: PredictionScore, model: str, quantity: str, horizon: float) -> float:
     """Return the RMS error at `horizon` [s] after the start of a window."""
-    return float(score.rms[model][quantity][round(horizon / RECORDED) - 1])
+    return float(score.rms[model][quantity][round(horizon / RECORD_PERIOD) - 1])

@@ -11,19 +11,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from samara.compiler.llvm.random import drawing
-from samara.compiler.scan import Run, Templates
+from samara.compiler.llvm.random import compile_draw
+from samara.compiler.scan import CompiledScan, Templates
 from samara.compiler.stepper import Scan, compile_scan
 from samara.core.ops import where
-from samara.core.random import key_of
+from samara.core.random import derive_key
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.core.types import Array
-from samara.learn.env_config import Setting, require_no_camera
+from samara.learn.env_config import EnvironmentSetting, require_no_camera
 from samara.learn.episode import (
     Episode,
-    Transition,
-    conclude,
-    fly,
+    TrainerTransition,
+    advance_episode,
+    complete_step,
     reset,
     reset_draws,
     step,
@@ -39,33 +39,33 @@ SOURCE = "learn"
 
 def episode_keys(seeds: Sequence[int]) -> Array:
     """Return two words for each seed: (2, N)."""
-    return np.array([key_of(seed % 2**64, SOURCE) for seed in seeds], dtype=np.uint64).reshape(-1, 2).T
+    return np.array([derive_key(seed % 2**64, SOURCE) for seed in seeds], dtype=np.uint64).reshape(-1, 2).T
 
 
 def random_numbers(keys: Array, episodes: Array, steps: ArrayLike, distributions: tuple[str, ...]) -> Array:
     """Draw one value from each distribution, "uniform" or "normal", for every pair of keys: (distributions, N)."""
     episode, step = np.asarray(episodes, dtype=np.uint64), np.asarray(steps, dtype=np.uint64)
-    return drawing(distributions)(keys, episode | step << np.uint64(32))
+    return compile_draw(distributions)(keys, episode | step << np.uint64(32))
 
 
-class Program(NamedTuple):
+class CompiledEpisode(NamedTuple):
     """Compiled functions on rows of values, with a column for each drone.
 
     `reset_code`: random numbers → (episode, observation). `step_code`: (action, random numbers) and an episode, which
-    it changes → (observation, rewards, terminated, sum of the episode). The second and third have `rewards` entries:
-    one, or one for each drone of a team. If a step has several physics updates, `physics_code` runs them in a loop and
-    `step_code` takes the resulting state.
+    it changes → (observation, rewards, terminated, sum of the episode). Rewards and terminations have `reward_size`
+    entries: one, or one for each drone of a team. If a step has several physics updates, `physics_code` runs them in a
+    loop and `step_code` takes the resulting state.
     """
 
-    reset_code: Run
-    step_code: Run
-    physics_code: Run | None
+    reset_code: CompiledScan
+    step_code: CompiledScan
+    physics_code: CompiledScan | None
     substeps: int
     reset_draws: tuple[str, ...]
     step_draws: tuple[str, ...]
     template: Tree
-    observations: int
-    rewards: int
+    observation_size: int
+    reward_size: int
     dtype: str
 
     @property
@@ -77,7 +77,7 @@ class Program(NamedTuple):
         """Return episodes (components, N) and observations (size, N) from random numbers (kinds, N)."""
         no_carry = np.empty((0, draws.shape[1]), dtype=self.dtype)
         _, rows = self.reset_code(no_carry, (), draws[None], 1)
-        return rows[0, : -self.observations], rows[0, -self.observations :]
+        return rows[0, : -self.observation_size], rows[0, -self.observation_size :]
 
     def step(self, episodes: Array, inputs: Array) -> tuple[Array, Array, Array]:
         """Return observations, rewards and terminations (1, else 0) after a step, which changes the episodes in place.
@@ -92,7 +92,7 @@ class Program(NamedTuple):
         _, rows = self.step_code(episodes, (), inputs[None], 1)
         if not np.isfinite(rows[0, -1]).all():
             self._raise_not_finite(episodes)
-        first, last = self.observations, self.observations + self.rewards
+        first, last = self.observation_size, self.observation_size + self.reward_size
         return rows[0, :first], rows[0, first:last], rows[0, last:-1]
 
     def _raise_not_finite(self, episodes: Array) -> None:
@@ -102,8 +102,8 @@ class Program(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def program_of(setting: Setting, dtype: str = "float64", apart: bool = False) -> Program:
-    """Compile a setting; with `apart`, each drone of a team has a reward and a termination."""
+def compile_episode(setting: EnvironmentSetting, dtype: str = "float64", per_drone: bool = False) -> CompiledEpisode:
+    """Compile a setting; with `per_drone`, each drone of a team has a reward and a termination."""
     require_no_camera(setting)
     reset_distributions, step_distributions = reset_draws(setting), step_draws(setting)
     template, observation = templates(setting)
@@ -115,11 +115,11 @@ def program_of(setting: Setting, dtype: str = "float64", apart: bool = False) ->
         next_episode: Tree
         action, numbers, state = inputs
         draw = Draw(iter(numbers))
-        transitions: tuple[Transition, ...]
-        if apart and setting.task.drones > 1:
+        transitions: tuple[TrainerTransition, ...]
+        if per_drone and setting.task.drones > 1:
             next_episode, transitions = step_team(episode, action, setting)
         else:
-            concluded = conclude(episode, action, state, draw, setting) if state else None
+            concluded = complete_step(episode, action, state, draw, setting) if state else None
             next_episode, transition = concluded or step(episode, action, draw, setting)
             transitions = (transition,)
         observations, rewards, terminations = zip(*transitions, strict=True)
@@ -127,16 +127,16 @@ def program_of(setting: Setting, dtype: str = "float64", apart: bool = False) ->
         return next_episode, (*observations, *rewards, *ends, sum(flatten(next_episode), 0.0))
 
     has_physics_loop = setting.task.substeps > 1 and setting.task.drones == 1
-    actions, state = (0.0,) * setting.actions, template.situation.state if has_physics_loop else ()
+    actions, state = (0.0,) * setting.action_size, template.situation.state if has_physics_loop else ()
     scans = (
         Scan(reset_body, Templates((), (), (0.0,) * len(reset_distributions))),
         Scan(step_body, Templates(template, (), (actions, (0.0,) * len(step_distributions), state))),
         *([_substep_scan(setting, template)] if has_physics_loop else []),
     )
     reset_code, step_code, *physics = (compile_scan("llvm", scan, dtype=dtype) for scan in scans)
-    rewards = setting.task.drones if apart else 1
+    rewards = setting.task.drones if per_drone else 1
     compiled = reset_code, step_code, physics[0] if physics else None
-    return Program(
+    return CompiledEpisode(
         *compiled,
         setting.task.substeps,
         reset_distributions,
@@ -148,7 +148,7 @@ def program_of(setting: Setting, dtype: str = "float64", apart: bool = False) ->
     )
 
 
-def _substep_scan(setting: Setting, template: Episode) -> Scan:
+def _substep_scan(setting: EnvironmentSetting, template: Episode) -> Scan:
     """Return one physics update: the state is carried, the rest of the episode and the action are constant."""
     state = template.situation.state
     held_leaves = tuple(flatten(template)[len(flatten(state)) :])
@@ -156,6 +156,6 @@ def _substep_scan(setting: Setting, template: Episode) -> Scan:
     def body(state: State, constants: Tree, inputs: Tree) -> tuple[State, Tree]:
         other_leaves, action = constants
         episode = unflatten(template, iter([*flatten(state), *other_leaves]))
-        return fly(episode, action, setting, substeps=1), ()
+        return advance_episode(episode, action, setting, substeps=1), ()
 
-    return Scan(body, Templates(state, (held_leaves, (0.0,) * setting.actions), ()))
+    return Scan(body, Templates(state, (held_leaves, (0.0,) * setting.action_size), ()))

@@ -5,32 +5,32 @@ from typing import NamedTuple, Protocol, TypedDict, Unpack
 
 from samara.control.action_space import ACTION_SPACES
 from samara.control.observation import OBSERVATIONS
-from samara.learn.task import Craft, Draw, Situation, Task, Tree, craft_for, observe
+from samara.learn.task import Draw, Situation, Task, Tree, TrimmedDrone, observe, trim_drone
 from samara.learn.tasks import check_task, load_task
 from samara.physics.types import Environment, State, Vehicle
 
-AT_REST = ("hover", "recover")  # tasks with the goal of rest at the origin, which every named observation describes
+REST_TASKS = ("hover", "recover")  # tasks with the goal of rest at the origin, which every named observation describes
 
 
 class Randomization(Protocol):
     """Random vehicle parameters: the draw at the start of an episode, and the vehicle and environment it gives."""
 
-    def draw(self, draw: Draw, drone: Craft) -> Tree: ...
+    def draw(self, draw: Draw, drone: TrimmedDrone) -> Tree: ...
 
-    def apply(self, parameters: Tree, drone: Craft) -> tuple[Craft, Environment]: ...
+    def apply(self, parameters: Tree, drone: TrimmedDrone) -> tuple[TrimmedDrone, Environment]: ...
 
 
-class Sensing(Protocol):
+class SensorPipeline(Protocol):
     """Sensors and an estimator between the state and the policy: their state, and the estimate that the task observes."""
 
-    def initial(self, draw: Draw, state: State, drone: Craft) -> Tree: ...
+    def initial(self, draw: Draw, state: State, drone: TrimmedDrone) -> Tree: ...
 
     def update(
-        self, draw: Draw, sensing_state: Tree, situation: Situation, drone: Craft, environment: Environment
+        self, draw: Draw, sensing_state: Tree, situation: Situation, drone: TrimmedDrone, environment: Environment
     ) -> tuple[State, Tree]: ...
 
 
-class Setting(NamedTuple):
+class EnvironmentSetting(NamedTuple):
     """A task, a vehicle, and the randomization, sensors and delays between them.
 
     The last `history` actions, the newest first, are appended to the observation. An action takes effect after `delay`
@@ -38,16 +38,16 @@ class Setting(NamedTuple):
     """
 
     task: Task
-    craft: Craft
+    drone: TrimmedDrone
     randomization: Randomization | None = None
-    sensing: Sensing | None = None
+    sensing: SensorPipeline | None = None
     history: int = 0
     delay: tuple[int, int] = (0, 0)
 
     @property
-    def actions(self) -> int:
+    def action_size(self) -> int:
         """Size of an action; for a team, of the actions of all drones."""
-        return ACTION_SPACES[self.task.action].size(self.craft.vehicle) * self.task.drones
+        return ACTION_SPACES[self.task.action].size(self.drone.vehicle) * self.task.drones
 
 
 class TaskChanges(TypedDict, total=False):
@@ -63,21 +63,21 @@ class SettingOptions(TaskChanges, total=False):
     """The options of every environment."""
 
     randomization: Randomization | None
-    sensing: Sensing | None
+    sensing: SensorPipeline | None
     history: int
     delay: int | tuple[int, int]
 
 
-def setting_for(
+def configure_environment(
     task: Task | str,
     vehicle: Vehicle | str,
     randomization: Randomization | None = None,
-    sensing: Sensing | None = None,
+    sensing: SensorPipeline | None = None,
     history: int = 0,
     delay: int | tuple[int, int] = 0,
-    sees: str | None = None,
+    observation_name: str | None = None,
     **changes: Unpack[TaskChanges],
-) -> Setting:
+) -> EnvironmentSetting:
     """Configure a task for a vehicle.
 
     Args:
@@ -87,7 +87,7 @@ def setting_for(
         sensing: sensors and an estimator between the state and the policy; None observes the state.
         history: count of past actions appended to the observation.
         delay: delay of actions [periods], or the range it is drawn from in each episode.
-        sees: name of another observation of `samara.control.observation`, for tasks with the goal of rest at the origin.
+        observation_name: another observation of `samara.control.observation`, for tasks with the goal of rest at the origin.
         changes: other `seconds`, `period`, `substeps` or `action` of the task.
     """
     base_task = load_task(task)
@@ -95,11 +95,13 @@ def setting_for(
         if name not in TaskChanges.__annotations__:
             expected = ", ".join(TaskChanges.__annotations__)
             raise TypeError(f"a task has no {name!r} to change; expected some of {expected}")
-    if sees is not None:
-        if base_task.name not in AT_REST or sees not in OBSERVATIONS:
-            expected = f"one of {', '.join(AT_REST)}, and of {', '.join(OBSERVATIONS)}"
-            raise ValueError(f"task {base_task.name!r} with the observation {sees!r}; expected {expected}")
-        base_task = base_task._replace(observation=partial(observe, sees), sees=sees)
+    if observation_name is not None:
+        if base_task.name not in REST_TASKS or observation_name not in OBSERVATIONS:
+            expected = f"one of {', '.join(REST_TASKS)}, and of {', '.join(OBSERVATIONS)}"
+            raise ValueError(f"task {base_task.name!r} with the observation {observation_name!r}; expected {expected}")
+        base_task = base_task._replace(
+            observation=partial(observe, observation_name), observation_name=observation_name
+        )
     base_task = check_task(base_task._replace(**changes), f"task {base_task.name!r}")
     shortest, longest = (delay, delay) if isinstance(delay, int) else delay
     for name, value, low in (("history", history, 0), ("delay", shortest, 0), ("delay", longest, shortest)):
@@ -107,20 +109,20 @@ def setting_for(
             raise ValueError(f"{name} is {value!r}; expected a whole number from {low} to 1000")
     if sensing is not None and base_task.drones > 1:
         raise ValueError(f"task {base_task.name!r} is for {base_task.drones} drones; sensing is for tasks with one")
-    return Setting(
-        base_task, craft_for(vehicle), randomization or base_task.randomization, sensing, history, (shortest, longest)
+    return EnvironmentSetting(
+        base_task, trim_drone(vehicle), randomization or base_task.randomization, sensing, history, (shortest, longest)
     )
 
 
-def drone_settings(setting: Setting) -> tuple[Setting, ...]:
+def drone_settings(setting: EnvironmentSetting) -> tuple[EnvironmentSetting, ...]:
     """Return the setting of each drone of a team; they differ in the drone's index."""
     task, drones = setting.task._replace(drones=1), range(setting.task.drones)
-    return tuple(setting._replace(task=task, craft=setting.craft._replace(number=k)) for k in drones)
+    return tuple(setting._replace(task=task, drone=setting.drone._replace(team_index=k)) for k in drones)
 
 
-def require_no_camera(setting: Setting) -> None:
+def require_no_camera(setting: EnvironmentSetting) -> None:
     """Raise ValueError for a task with a depth camera, whose images only the gradient trainer in JAX renders."""
-    if setting.task.sight is not None:
+    if setting.task.depth_observation is not None:
         raise ValueError(
             f"task {setting.task.name!r} observes images of a depth camera, which only training by gradient in JAX renders; "
             "expected a task without a camera"

@@ -22,12 +22,12 @@ from samara.control.action_space import ACTION_SPACES, ActionSpace
 from samara.core.ops import clamp, floor, logical_and, logical_or, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
-from samara.learn.env_config import Setting, drone_settings
-from samara.learn.task import Craft, Draw, Other, Situation, Task, Tree
+from samara.learn.env_config import EnvironmentSetting, drone_settings
+from samara.learn.task import Draw, Situation, Task, TeammateMotion, Tree, TrimmedDrone
 from samara.physics.multirotor import derivative
 from samara.physics.types import CALM, Command, Environment, State
 from samara.sim.stage import PHYSICS, Stage
-from samara.sim.stages.physics import Contact, integrate
+from samara.sim.stages.physics import ContactStatus, integrate
 
 CACHED_SETTINGS = 16
 
@@ -51,7 +51,7 @@ class Episode(NamedTuple):
     sensing_state: Tree = ()
 
 
-class Transition(NamedTuple):
+class TrainerTransition(NamedTuple):
     """The result of a step for a trainer."""
 
     observation: tuple[Scalar, ...]
@@ -62,7 +62,9 @@ class Transition(NamedTuple):
 # Stages ---------------------------------------------------------------------------------------------------------------
 
 
-def run(stages: Sequence[Stage], slots: Slots, dt: Scalar, draw: Draw | None = None, tick: Scalar = 0.0) -> Slots:
+def run_stages(
+    stages: Sequence[Stage], slots: Slots, dt: Scalar, draw: Draw | None = None, tick: Scalar = 0.0
+) -> Slots:
     """Update one drone's slots by the stages in order, at a tick of a clock with the period dt  [s].
 
     A stage that is not due at this tick leaves its slots unchanged.
@@ -93,19 +95,19 @@ def _select(condition: Scalar, new: Tree, old: Tree) -> Tree:
 
 
 def command_from_action(
-    action: tuple[Scalar, ...], state: State, *, space: ActionSpace, drone: Craft
+    action: tuple[Scalar, ...], state: State, *, space: ActionSpace, drone: TrimmedDrone
 ) -> tuple[Command]:
     """u(a, x): the command of an action; the loops of an autopilot are those of the nominal vehicle."""
     return (space.command(action, state, drone.nominal, drone.command),)
 
 
-def controller_stage(drone: Craft, task: Task) -> Stage:
+def controller_stage(drone: TrimmedDrone, task: Task) -> Stage:
     """Return the controller of an episode: the action is held, the loops that follow it run at every physics update."""
     parameters = (("space", ACTION_SPACES[task.action]), ("drone", drone))
     return Stage("controller", PHYSICS, command_from_action, ("action", "state"), ("command",), parameters)
 
 
-def physics_stage(drone: Craft, integrator: Integration = "rk4") -> Stage:
+def physics_stage(drone: TrimmedDrone, integrator: Integration = "rk4") -> Stage:
     """Return the physics stage of flights, for the vehicle of an episode."""
     reads = ("state", "contact", "command", "environment", "dt")
     parameters = (("vehicle", drone.vehicle), ("integrator", integrator))
@@ -115,7 +117,7 @@ def physics_stage(drone: Craft, integrator: Integration = "rk4") -> Stage:
 def advance(
     state: State,
     action: tuple[Scalar, ...],
-    drone: Craft,
+    drone: TrimmedDrone,
     task: Task,
     environment: Environment = CALM,
     *,
@@ -124,9 +126,9 @@ def advance(
 ) -> State:
     """x(t + period) under an action; or after the first `substeps` updates of the controller and physics stages."""
     stages = controller_stage(drone, task), physics_stage(drone, integrator)
-    slots: Slots = {"state": state, "contact": Contact(), "action": action, "environment": environment}
+    slots: Slots = {"state": state, "contact": ContactStatus(), "action": action, "environment": environment}
     for _ in range(task.substeps if substeps is None else substeps):
-        slots = run(stages, slots, task.period / task.substeps)
+        slots = run_stages(stages, slots, task.period / task.substeps)
     advanced: State = slots["state"]
     return advanced
 
@@ -134,19 +136,19 @@ def advance(
 # Reset and step -------------------------------------------------------------------------------------------------------
 
 
-def reset(draw: Draw, setting: Setting) -> tuple[Tree, tuple[Scalar, ...]]:
+def reset(draw: Draw, setting: EnvironmentSetting) -> tuple[Tree, tuple[Scalar, ...]]:
     """Start an episode; return it with its first observation."""
     task, drone, randomization, sensing, history, (shortest, longest) = setting
     if task.drones > 1:
         drones = drone_settings(setting)
         team = tuple(reset(draw, drone_setting)[0] for drone_setting in drones)
-        teammates = other_drones([episode.situation.state for episode in team])
+        teammates = teammate_motions([episode.situation.state for episode in team])
         return team, tuple(chain(*map(observe, team, drones, teammates)))
     parameters = randomization.draw(draw, drone) if randomization else ()
-    drone, environment = _vehicle(parameters, setting)
+    drone, environment = _randomized_drone(parameters, setting)
     delay = floor(draw.uniform(shortest, longest + 1.0)) if longest > shortest else ()
     state, goal = task.reset(draw, drone)
-    situation = Situation(state, goal, 0.0, (0.0,) * setting.actions)
+    situation = Situation(state, goal, 0.0, (0.0,) * setting.action_size)
     past_actions = (situation.action,) * (max(history, longest) - 1)
     episode = Episode(situation, parameters, delay, past_actions)
     if sensing is not None:
@@ -157,57 +159,57 @@ def reset(draw: Draw, setting: Setting) -> tuple[Tree, tuple[Scalar, ...]]:
 
 
 def step(
-    episode: Tree, action: tuple[Scalar, ...], draw: Draw, setting: Setting, integrator: Integration = "rk4"
-) -> tuple[Tree, Transition]:
+    episode: Tree, action: tuple[Scalar, ...], draw: Draw, setting: EnvironmentSetting, integrator: Integration = "rk4"
+) -> tuple[Tree, TrainerTransition]:
     """Advance one period under an action, clipped to [−1, 1]."""
     if setting.task.drones == 1:
-        return conclude(episode, action, fly(episode, action, setting, integrator), draw, setting)
+        return complete_step(episode, action, advance_episode(episode, action, setting, integrator), draw, setting)
     team, transitions = step_team(episode, action, setting, integrator)
     observations, rewards, terminations = zip(*transitions, strict=True)
     terminated = terminations[0]
     for termination in terminations[1:]:
         terminated = logical_or(terminated, termination)
     reward = sum(rewards[1:], rewards[0]) / setting.task.drones
-    return team, Transition(tuple(chain(*observations)), reward, terminated)
+    return team, TrainerTransition(tuple(chain(*observations)), reward, terminated)
 
 
 def step_team(
-    team: tuple[Episode, ...], action: tuple[Scalar, ...], setting: Setting, integrator: Integration = "rk4"
-) -> tuple[tuple[Episode, ...], tuple[Transition, ...]]:
+    team: tuple[Episode, ...], action: tuple[Scalar, ...], setting: EnvironmentSetting, integrator: Integration = "rk4"
+) -> tuple[tuple[Episode, ...], tuple[TrainerTransition, ...]]:
     """Advance a team, with a transition for each drone; all drones move before any observes the others."""
-    drones, size = drone_settings(setting), setting.actions // setting.task.drones
+    drones, size = drone_settings(setting), setting.action_size // setting.task.drones
     actions = [action[k * size : (k + 1) * size] for k in range(len(team))]
-    states = [fly(*inputs, integrator) for inputs in zip(team, actions, drones, strict=True)]
+    states = [advance_episode(*inputs, integrator) for inputs in zip(team, actions, drones, strict=True)]
     draws = [Draw()] * len(team)  # sensors, which need random numbers, are for a single drone
-    concluded = map(conclude, team, actions, states, draws, drones, other_drones(states))
+    concluded = map(complete_step, team, actions, states, draws, drones, teammate_motions(states))
     episodes, transitions = zip(*concluded, strict=True)
     return episodes, transitions
 
 
-def fly(
+def advance_episode(
     episode: Episode,
     action: tuple[Scalar, ...],
-    setting: Setting,
+    setting: EnvironmentSetting,
     integrator: Integration = "rk4",
     substeps: int | None = None,
 ) -> State:
     """Return the state after the physics of a step, or after its first `substeps` updates."""
-    drone, environment = _vehicle(episode.parameters, setting)
+    drone, environment = _randomized_drone(episode.parameters, setting)
     delayed, state = delayed_action(episode, action, setting), episode.situation.state
     return advance(state, delayed, drone, setting.task, environment, integrator=integrator, substeps=substeps)
 
 
-def conclude(
+def complete_step(
     episode: Episode,
     action: tuple[Scalar, ...],
     state: State,
     draw: Draw,
-    setting: Setting,
-    teammates: tuple[Other, ...] = (),
-) -> tuple[Episode, Transition]:
+    setting: EnvironmentSetting,
+    teammates: tuple[TeammateMotion, ...] = (),
+) -> tuple[Episode, TrainerTransition]:
     """Complete a step after its physics: the task's reward and termination, sensors, estimator and observation."""
     task, previous = setting.task, episode.situation
-    drone, environment = _vehicle(episode.parameters, setting)
+    drone, environment = _randomized_drone(episode.parameters, setting)
     action = clip(action)
     situation = Situation(state, previous.goal, previous.time + task.period, action, teammates)
     if task.progress is not None:
@@ -218,14 +220,14 @@ def conclude(
         reward = reward - task.action_change_cost * sum(change * change for change in changes)
     terminated = task.termination(situation, drone)
     past_actions = (previous.action, *episode.past_actions)[: len(episode.past_actions)]
-    episode = episode._replace(situation=situation._replace(others=()), past_actions=past_actions)
+    episode = episode._replace(situation=situation._replace(teammates=()), past_actions=past_actions)
     if setting.sensing is not None:
         update = setting.sensing.update(draw, episode.sensing_state, situation, drone, environment)
         episode, situation = episode._replace(sensing_state=update[1]), situation._replace(state=update[0])
-    return episode, Transition(_observation(situation, episode, drone, setting), reward, terminated)
+    return episode, TrainerTransition(_observation(situation, episode, drone, setting), reward, terminated)
 
 
-def delayed_action(episode: Episode, action: tuple[Scalar, ...], setting: Setting) -> tuple[Scalar, ...]:
+def delayed_action(episode: Episode, action: tuple[Scalar, ...], setting: EnvironmentSetting) -> tuple[Scalar, ...]:
     """Return the action in effect while `action` is chosen: it is older by the episode's delay."""
     shortest, longest = setting.delay
     candidates = (clip(action), episode.situation.action, *episode.past_actions)
@@ -241,56 +243,60 @@ def clip(action: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
     return tuple(clamp(a, -1.0, 1.0) for a in action)
 
 
-def observe(episode: Episode, setting: Setting, teammates: tuple[Other, ...] = ()) -> tuple[Scalar, ...]:
+def observe(
+    episode: Episode, setting: EnvironmentSetting, teammates: tuple[TeammateMotion, ...] = ()
+) -> tuple[Scalar, ...]:
     """Return the observation of an episode without sensors."""
-    drone, _ = _vehicle(episode.parameters, setting)
-    return _observation(episode.situation._replace(others=teammates), episode, drone, setting)
+    drone, _ = _randomized_drone(episode.parameters, setting)
+    return _observation(episode.situation._replace(teammates=teammates), episode, drone, setting)
 
 
-def is_success(episode: Episode, setting: Setting) -> Scalar:
+def is_success(episode: Episode, setting: EnvironmentSetting) -> Scalar:
     """Return whether an episode is successful, by the task's condition."""
     if setting.task.success is None:
         raise ValueError(f"task {setting.task.name!r} does not define success: it has no function `success`")
-    return setting.task.success(episode.situation, _vehicle(episode.parameters, setting)[0])
+    return setting.task.success(episode.situation, _randomized_drone(episode.parameters, setting)[0])
 
 
 @lru_cache(maxsize=CACHED_SETTINGS)
-def templates(setting: Setting) -> tuple[Tree, tuple[float, ...]]:
+def templates(setting: EnvironmentSetting) -> tuple[Tree, tuple[float, ...]]:
     """Return an episode and an observation as templates of their shapes."""
     return reset(Draw(), setting)
 
 
 @lru_cache(maxsize=CACHED_SETTINGS)
-def reset_draws(setting: Setting) -> tuple[str, ...]:
+def reset_draws(setting: EnvironmentSetting) -> tuple[str, ...]:
     """Return the distributions that `reset` draws from, in order: "uniform" or "normal" for each random number."""
     draw = Draw()
     reset(draw, setting)
-    return tuple(draw.kinds)
+    return tuple(draw.distributions)
 
 
 @lru_cache(maxsize=CACHED_SETTINGS)
-def step_draws(setting: Setting) -> tuple[str, ...]:
+def step_draws(setting: EnvironmentSetting) -> tuple[str, ...]:
     """Return the distributions that `step` draws from: those of the sensors."""
     draw = Draw()
     if setting.sensing is not None:
-        step(templates(setting)[0], (0.0,) * setting.actions, draw, setting)
-    return tuple(draw.kinds)
+        step(templates(setting)[0], (0.0,) * setting.action_size, draw, setting)
+    return tuple(draw.distributions)
 
 
-def other_drones(states: Sequence[State]) -> list[tuple[Other, ...]]:
+def teammate_motions(states: Sequence[State]) -> list[tuple[TeammateMotion, ...]]:
     """Return for each drone of a team the motion of the others: from the next one on, cyclically."""
-    motions = [Other(state.p_W, state.v_W) for state in states]
+    motions = [TeammateMotion(state.p_W, state.v_W) for state in states]
     return [(*motions[k + 1 :], *motions[:k]) for k in range(len(motions))]
 
 
-def _vehicle(parameters: Tree, setting: Setting) -> tuple[Craft, Environment]:
+def _randomized_drone(parameters: Tree, setting: EnvironmentSetting) -> tuple[TrimmedDrone, Environment]:
     """Return the drone of an episode with its random parameters, and its environment."""
     if setting.randomization is None:
-        return setting.craft, CALM
-    return setting.randomization.apply(parameters, setting.craft)
+        return setting.drone, CALM
+    return setting.randomization.apply(parameters, setting.drone)
 
 
-def _observation(situation: Situation, episode: Episode, drone: Craft, setting: Setting) -> tuple[Scalar, ...]:
+def _observation(
+    situation: Situation, episode: Episode, drone: TrimmedDrone, setting: EnvironmentSetting
+) -> tuple[Scalar, ...]:
     actions = (episode.situation.action, *episode.past_actions)[: setting.history]
     return (*setting.task.observation(situation, drone), *chain(*actions))
 
@@ -308,7 +314,7 @@ class StepFunctions:
     step.
     """
 
-    setting: Setting
+    setting: EnvironmentSetting
 
     def __post_init__(self) -> None:
         task = self.setting.task
@@ -332,28 +338,30 @@ class StepFunctions:
         self, episode: Episode, action: tuple[Scalar, ...], integrator: Integration = "rk4"
     ) -> tuple[Episode, Scalar, Scalar]:
         """x', r and whether the episode has ended."""
-        return self.conclude(fly(episode, action, self.setting, integrator), episode, action)
+        return self.complete_step(advance_episode(episode, action, self.setting, integrator), episode, action)
 
     def command(self, episode: Episode, action: tuple[Scalar, ...]) -> Command:
         """u(x, a)"""
-        drone, _ = _vehicle(episode.parameters, self.setting)
+        drone, _ = _randomized_drone(episode.parameters, self.setting)
         delayed = delayed_action(episode, action, self.setting)
         command: Command = controller_stage(drone, self.setting.task)(delayed, episode.situation.state)[0]
         return command
 
     def derivative(self, state: State, command: Command, episode: Episode) -> State:
         """ż(z, u, x)"""
-        drone, environment = _vehicle(episode.parameters, self.setting)
+        drone, environment = _randomized_drone(episode.parameters, self.setting)
         return derivative(state, command, drone.vehicle, environment)
 
-    def conclude(self, state: State, episode: Episode, action: tuple[Scalar, ...]) -> tuple[Episode, Scalar, Scalar]:
+    def complete_step(
+        self, state: State, episode: Episode, action: tuple[Scalar, ...]
+    ) -> tuple[Episode, Scalar, Scalar]:
         """x', r and whether the episode has ended, after the physics has led to `state`."""
-        next_episode, (_, reward, terminated) = conclude(episode, action, state, Draw(), self.setting)
+        next_episode, (_, reward, terminated) = complete_step(episode, action, state, Draw(), self.setting)
         return next_episode, reward, terminated
 
     def is_terminated(self, episode: Episode) -> Scalar:
         """Return whether an episode has ended."""
-        return self.setting.task.termination(episode.situation, _vehicle(episode.parameters, self.setting)[0])
+        return self.setting.task.termination(episode.situation, _randomized_drone(episode.parameters, self.setting)[0])
 
     def is_success(self, episode: Episode) -> Scalar:
         """Return whether an episode is successful; False if the task has no such condition."""
@@ -366,7 +374,7 @@ class StepFunctions:
 
     @cached_property
     def episode(self) -> Episode:
-        """A template, as are `state` and `action`."""
+        """A template of an episode; `state` and `action` are templates, too."""
         episode: Episode = templates(self.setting)[0]
         return episode
 
@@ -376,7 +384,7 @@ class StepFunctions:
 
     @property
     def action(self) -> tuple[float, ...]:
-        return (0.0,) * self.setting.actions
+        return (0.0,) * self.setting.action_size
 
     @property
     def size(self) -> int:
@@ -384,14 +392,14 @@ class StepFunctions:
         return len(flatten(self.episode))
 
     @cached_property
-    def varying(self) -> tuple[int, ...]:
+    def varying_leaves(self) -> tuple[int, ...]:
         """The leaves that change within an episode."""
         first = len(flatten(self.episode.situation))
         constant = len(flatten((self.episode.parameters, self.episode.delay)))
         return (*range(first), *range(first + constant, self.size))
 
     @cached_property
-    def observations(self) -> int:
+    def observation_size(self) -> int:
         """The size of an observation."""
         return len(templates(self.setting)[1])
 

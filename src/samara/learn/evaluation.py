@@ -8,11 +8,11 @@ import numpy as np
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.learn.env_config import Setting
+from samara.learn.env_config import EnvironmentSetting
 from samara.learn.episode import StepFunctions, is_success, templates
-from samara.learn.policies import TANH, Recurrent, Weights, recurrent_network
+from samara.learn.policies import TANH, RecurrentWeights, Weights, recurrent_network
 
-UNSEEN = 0x5EED  # seed of the initial states of evaluations
+EVALUATION_SEED = 0x5EED  # seed of the initial states of evaluations
 FLIGHTS = 10_000
 
 
@@ -33,9 +33,15 @@ Evaluator = Callable[[Weights], Evaluation]
 
 
 def evaluator(
-    setting: Setting, flights: int = FLIGHTS, seed: int = UNSEEN, *, activation: str = TANH, backend: str = "cpu"
+    setting: EnvironmentSetting,
+    flights: int = FLIGHTS,
+    seed: int = EVALUATION_SEED,
+    *,
+    activation: str = TANH,
+    backend: str = "cpu",
 ) -> Evaluator:
-    """Compile `evaluate(weights)`, which flies a policy for the task's `seconds`; flights that end earlier are evaluated there.
+    """Compile `evaluate(weights)`, which flies a policy for the task's `seconds`; flights that end earlier are
+    evaluated there.
 
     Args:
         setting: task and vehicle.
@@ -47,44 +53,44 @@ def evaluator(
     return (_cpu_evaluator if backend == "cpu" else _jax_evaluator)(setting, flights, seed, activation)
 
 
-def _cpu_evaluator(setting: Setting, flights: int, seed: int, activation: str) -> Evaluator:
-    from samara.learn.rollout_cpu import LaneRollout, row_of, sizes_of, starts
+def _cpu_evaluator(setting: EnvironmentSetting, flights: int, seed: int, activation: str) -> Evaluator:
+    from samara.learn.rollout_cpu import LaneRollout, flatten_weights, initial_episodes, layer_sizes
 
     functions = StepFunctions(setting)
-    episodes, _ = starts(functions, seed, 0, flights, "judge")
+    episodes, _ = initial_episodes(functions, seed, 0, flights, "judge")
     compiled: dict[tuple[int, ...], LaneRollout] = {}
 
     def evaluate(weights: Weights) -> Evaluation:
-        assert not isinstance(weights, Recurrent)
-        sizes = sizes_of(weights)
+        assert not isinstance(weights, RecurrentWeights)
+        sizes = layer_sizes(weights)
         if sizes not in compiled:
             compiled[sizes] = LaneRollout(functions, sizes, hidden=activation)
-        result = compiled[sizes].fly(row_of(weights), episodes, setting.task.steps)
-        successes = result.done | (_successes(setting, result.end) & ~result.lost)
+        result = compiled[sizes].fly(flatten_weights(weights), episodes, setting.task.steps)
+        successes = result.succeeded | (_successes(setting, result.end) & ~result.lost)
         return Evaluation(flights, int(successes.sum()), result.end[: len(flatten(functions.state))])
 
     return evaluate
 
 
-def _jax_evaluator(setting: Setting, flights: int, seed: int, activation: str) -> Evaluator:
-    from samara.learn.jax.rollout import fly_to_the_end
+def _jax_evaluator(setting: EnvironmentSetting, flights: int, seed: int, activation: str) -> Evaluator:
+    from samara.learn.jax.rollout import compile_episode_flight
     from samara.learn.policies import dense_network
 
     state_size = len(flatten(StepFunctions(setting).state))
     compiled: dict[int, Callable[[Weights], Scalar]] = {}
 
     def evaluate(weights: Weights) -> Evaluation:
-        recurrent_units = len(weights.gru.initial) if isinstance(weights, Recurrent) else 0
+        recurrent_units = len(weights.gru.initial) if isinstance(weights, RecurrentWeights) else 0
         if recurrent_units not in compiled:
             network = recurrent_network((), recurrent_units) if recurrent_units else dense_network(hidden=activation)
-            compiled[recurrent_units] = fly_to_the_end(setting, flights, seed, network)
+            compiled[recurrent_units] = compile_episode_flight(setting, flights, seed, network)
         rows = np.asarray(compiled[recurrent_units](weights))
         return Evaluation(flights, int(_successes(setting, rows).sum()), rows[:state_size])
 
     return evaluate
 
 
-def _successes(setting: Setting, rows: Array) -> Array:
+def _successes(setting: EnvironmentSetting, rows: Array) -> Array:
     """Return which episodes (size, N) are successful at their end."""
     episode = unflatten(templates(setting)[0], iter(rows.astype(float)))
     successes: Array = np.asarray(is_success(episode, setting)) & np.isfinite(rows).all(0)

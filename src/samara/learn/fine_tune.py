@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.control.policy_file import Policy, trim_of
-from samara.control.registry import tuned
-from samara.learn.env_config import AT_REST, setting_for
-from samara.learn.optimizer import Progress, TrainingResult
+from samara.control.policy_file import Policy, policy_trim
+from samara.control.registry import controller_spec
+from samara.learn.env_config import REST_TASKS, configure_environment
+from samara.learn.optimizer import ProgressCallback, TrainingResult
 from samara.learn.policies import policy_weights
-from samara.learn.training import save, trainer_for
+from samara.learn.training import build_trainer, save
 from samara.physics.quantities import position_error
 from samara.physics.types import Vehicle
 from samara.scenario.file import parse_scenario
@@ -36,22 +36,22 @@ start = [0, 0, 3]
 airborne = true
 
 [[drones.tasks]]
-kind = "hover"
+type = "hover"
 duration = 4.0
 """
 """The flight in which the position error is measured; its vehicle is replaced."""
 START_OFFSET = 0.3  # [m], largest along each axis
 
 
-class Adapted(NamedTuple):
+class FineTuningResult(NamedTuple):
     """The fine-tuned policy, the result of training, and the mean final position errors [m]: before, with the new
     trim only, and after training."""
 
     policy: Policy
     training: TrainingResult
-    before: float
-    trimmed: float
-    after: float
+    error_before: float
+    error_trimmed: float
+    error_after: float
 
 
 def adapt(
@@ -61,8 +61,8 @@ def adapt(
     *,
     updates: int = UPDATES,
     seed: int = 0,
-    progress: Progress | None = None,
-) -> Adapted:
+    progress: ProgressCallback | None = None,
+) -> FineTuningResult:
     """Train a policy further on another vehicle and write its folder.
 
     Args:
@@ -77,15 +77,17 @@ def adapt(
         ValueError: the policy cannot be trained further.
     """
     weights, activation = policy_weights(policy)
-    if policy.task not in AT_REST or policy.bounds is not None:
+    if policy.task not in REST_TASKS or policy.bounds is not None:
         raise ValueError(
             f"{policy.folder}: trained to {policy.task}{' within bounds' if policy.bounds else ''}; expected one of "
-            f"{', '.join(AT_REST)}, which can be trained further"
+            f"{', '.join(REST_TASKS)}, which can be trained further"
         )
     original = _remove_vehicle_restriction(policy, vehicle)
-    setting = setting_for(policy.task, vehicle, sees=policy.observation, period=policy.period, action=policy.action)
+    setting = configure_environment(
+        policy.task, vehicle, observation_name=policy.observation, period=policy.period, action=policy.action
+    )
     hidden = tuple(len(bias) for _, bias in weights[:-1])
-    trainer, _ = trainer_for(
+    trainer, _ = build_trainer(
         setting,
         chunks=min(10, updates),
         first=weights,
@@ -96,17 +98,17 @@ def adapt(
         activation=activation,
     )
     error_before = hover_error(original, vehicle)
-    error_trimmed = hover_error(replace(original, trim=trim_of(vehicle)), vehicle)
+    error_trimmed = hover_error(replace(original, trim=policy_trim(vehicle)), vehicle)
     training = trainer(seed, progress)
     tuned_policy = save(setting, training, Path(folder), method="adapt", seed=seed, activation=activation)
-    return Adapted(tuned_policy, training, error_before, error_trimmed, hover_error(tuned_policy, vehicle))
+    return FineTuningResult(tuned_policy, training, error_before, error_trimmed, hover_error(tuned_policy, vehicle))
 
 
 def hover_error(policy: Policy, vehicle: Vehicle) -> float:
     """Mean position error after four seconds of flights that start away from their reference, in calm air  [m]."""
     rate = MICROSECONDS / int(policy.period * MICROSECONDS + 1e-6)
-    scenario = parse_scenario(HOVER, "adapt", {"rates.autopilot": rate, "rates.estimator": rate})
-    drone = replace(scenario.drones[0], vehicle=vehicle, controller=tuned("policy", file=policy))
+    scenario = parse_scenario(HOVER, "adapt", {"rates.control": rate, "rates.estimator": rate})
+    drone = replace(scenario.drones[0], vehicle=vehicle, controller=controller_spec("policy", file=policy))
     reference_W = np.array([float(x) for x in drone.start_W])
     starts = reference_W + np.random.default_rng(0).uniform(-START_OFFSET, START_OFFSET, (FLIGHTS, 3))
     flights = fly_many(replace(scenario, drones=(drone,)), FLIGHTS, vary={"start_W": starts})
@@ -116,6 +118,6 @@ def hover_error(policy: Policy, vehicle: Vehicle) -> float:
 
 def _remove_vehicle_restriction(policy: Policy, vehicle: Vehicle) -> Policy:
     """Return the policy with the trim of its training, without its restriction to one vehicle."""
-    unrestricted = replace(policy, trim=policy.trim or trim_of(vehicle), vehicle="")
-    unrestricted.require(vehicle)
+    unrestricted = replace(policy, trim=policy.trim or policy_trim(vehicle), vehicle="")
+    unrestricted.require_vehicle(vehicle)
     return unrestricted

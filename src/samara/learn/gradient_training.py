@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypedDict
 
 from samara.core.quantity import Scalar
-from samara.learn.env_config import Setting
+from samara.learn.env_config import EnvironmentSetting
 from samara.learn.optimizer import (
     Begin,
     Chunk,
@@ -25,20 +25,20 @@ from samara.learn.optimizer import (
     make_trainer,
     map_tree,
 )
-from samara.learn.policies import Network, Weights, dense_network, recurrent_network
+from samara.learn.policies import PolicyNetwork, Weights, dense_network, recurrent_network
 from samara.learn.task import Tree
 
 MAX_GRADIENT_NORM = 1.0
 
 
-class Hyperparameters(NamedTuple):
-    """Hyperparameters: in each of `updates`, `drones` fly `horizon` steps; the fraction `afresh` starts a new episode.
+class GradientHyperparameters(NamedTuple):
+    """Hyperparameters: in each of `updates`, `drones` fly `horizon` steps; `restart_fraction` of them start a new episode.
 
-    The learning rate falls linearly from `rate` to `last_rate`; `forgetting` is Adam's β₂. Flights are integrated by
+    The learning rate falls linearly from `rate` to `last_rate`; `adam_beta2` is Adam's β₂. Flights are integrated by
     `integrator`; evaluations use RK4.
 
-    With `memory` recurrent units, hidden layers have a ReLU, a gradient is multiplied by `fading` for every step back in
-    time, and the gradient with respect to one drone's state is clipped to the norm `largest`.
+    With `recurrent_units` above 0, hidden layers have a ReLU, a gradient is multiplied by `gradient_decay` for every step
+    back in time, and the gradient with respect to one drone's state is clipped to the norm `max_gradient_norm`.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -47,28 +47,32 @@ class Hyperparameters(NamedTuple):
     updates: int = 200
     rate: float = 2e-2
     last_rate: float = 1e-4
-    afresh: float = 0.6
-    forgetting: float = 0.99
+    restart_fraction: float = 0.6
+    adam_beta2: float = 0.99
     activation: str = "tanh"
     integrator: str = "rk4"
-    memory: int = 0
-    fading: float = 1.0
-    largest: float = math.inf
+    recurrent_units: int = 0
+    gradient_decay: float = 1.0
+    max_gradient_norm: float = math.inf
 
     @property
-    def network(self) -> Network:
+    def network(self) -> PolicyNetwork:
         """Dense layers, or layers with recurrent units."""
-        if self.memory:
-            return recurrent_network(self.hidden, self.memory)
+        if self.recurrent_units:
+            return recurrent_network(self.hidden, self.recurrent_units)
         return dense_network(self.hidden, self.activation)
 
 
 HYPERPARAMETERS = {
-    "hover": Hyperparameters((32, 32), 4096, 50, 90, 6e-2, integrator="midpoint"),
-    "recover": Hyperparameters((64, 64), 4096, 100, 170, 6e-2, integrator="midpoint"),
-    "track": Hyperparameters((64, 64), 4096, 100, 600, 2e-2),
-    "universal": Hyperparameters((16,), 8192, 150, 6800, 6e-3, 1e-5, 0.1, memory=16, fading=0.997, largest=50.0),
-    "navigate": Hyperparameters((64,), 4096, 60, 600, 3e-3, 1e-5, 0.25, memory=48, fading=0.97, largest=50.0),
+    "hover": GradientHyperparameters((32, 32), 4096, 50, 90, 6e-2, integrator="midpoint"),
+    "recover": GradientHyperparameters((64, 64), 4096, 100, 170, 6e-2, integrator="midpoint"),
+    "track": GradientHyperparameters((64, 64), 4096, 100, 600, 2e-2),
+    "universal": GradientHyperparameters(
+        (16,), 8192, 150, 6800, 6e-3, 1e-5, 0.1, recurrent_units=16, gradient_decay=0.997, max_gradient_norm=50.0
+    ),
+    "navigate": GradientHyperparameters(
+        (64,), 4096, 60, 600, 3e-3, 1e-5, 0.25, recurrent_units=48, gradient_decay=0.97, max_gradient_norm=50.0
+    ),
 }
 """By the name of a task, tuned on an H200; other tasks use the defaults."""
 CPU_DRONES = 256  # on a few cores more drones do not train faster
@@ -88,9 +92,9 @@ CPU_CHANGES: dict[str, _Changes] = {
 """Further differences on the CPU, where gradients of fewer drones are noisier."""
 
 
-def hyperparameters_for(task: str, gpu: bool) -> Hyperparameters:
+def default_hyperparameters(task: str, gpu: bool) -> GradientHyperparameters:
     """Return the hyperparameters of a task on a GPU or a CPU."""
-    tuned = HYPERPARAMETERS.get(task, Hyperparameters())
+    tuned = HYPERPARAMETERS.get(task, GradientHyperparameters())
     if gpu:
         return tuned
     changes: _Changes = {"drones": CPU_DRONES}
@@ -127,13 +131,13 @@ class Rollout(Protocol):
         ...
 
     def compile_updates(
-        self, begin: "Begin[State]", update: "Update[State]", size: int
-    ) -> "tuple[Begin[State], Chunk[State]]":
+        self, begin: "Begin[GradientTrainingState]", update: "Update[GradientTrainingState]", size: int
+    ) -> "tuple[Begin[GradientTrainingState], Chunk[GradientTrainingState]]":
         """Compile chunks of updates, as `samara.learn.optimizer.Compile`."""
         ...
 
 
-class State(NamedTuple):
+class GradientTrainingState(NamedTuple):
     """The state of a training run."""
 
     weights: Tree
@@ -144,8 +148,8 @@ class State(NamedTuple):
 
 
 def gradient_trainer(
-    setting: Setting,
-    parameters: Hyperparameters,
+    setting: EnvironmentSetting,
+    parameters: GradientHyperparameters,
     *,
     chunks: int = 1,
     first: Weights | None = None,
@@ -183,23 +187,25 @@ def gradient_trainer(
     )
 
 
-def initial_state(rollout: Rollout, seed: Scalar) -> State:
+def initial_state(rollout: Rollout, seed: Scalar) -> GradientTrainingState:
     """Return the state before the first update."""
     weights, episodes, key = rollout.initial(seed)
     done = episodes.__array_namespace__().zeros((), "int32")
-    return State(weights, initial_moments(weights), episodes, key, done)
+    return GradientTrainingState(weights, initial_moments(weights), episodes, key, done)
 
 
-def update(rollout: Rollout, parameters: Hyperparameters, state: State) -> tuple[State, Scalar]:
+def update(
+    rollout: Rollout, parameters: GradientHyperparameters, state: GradientTrainingState
+) -> tuple[GradientTrainingState, Scalar]:
     """Take one step of Adam up the gradient of the mean reward; components that are not finite are set to 0."""
     weights, moments, episodes, key, done = state
     numpy = episodes.__array_namespace__()
     key, fresh, choice = rollout.restart(key, done, weights)
-    episodes = numpy.where(rollout.is_lost(episodes) | (choice < parameters.afresh), fresh, episodes)
+    episodes = numpy.where(rollout.is_lost(episodes) | (choice < parameters.restart_fraction), fresh, episodes)
     reward, gradient, episodes = rollout.gradient(weights, episodes)
     gradient = map_tree(
         lambda g: numpy.where(numpy.isfinite(g), g, numpy.float32(0.0)), clip_norm(gradient, MAX_GRADIENT_NORM)
     )
     rate = parameters.rate * numpy.maximum(0.0, 1.0 - done / parameters.updates) + parameters.last_rate
-    weights, moments = adam(weights, gradient, moments, rate.astype("float32"), (0.9, parameters.forgetting))
-    return State(weights, moments, episodes, key, done + 1), reward
+    weights, moments = adam(weights, gradient, moments, rate.astype("float32"), (0.9, parameters.adam_beta2))
+    return GradientTrainingState(weights, moments, episodes, key, done + 1), reward

@@ -39,7 +39,7 @@ class Moments(NamedTuple):
 def initial_moments(tree: object) -> Moments:
     """Return the moments before the first step."""
     zeros = map_tree(lambda x: 0.0 * x, tree)
-    return Moments(zeros, zeros, flatten(zeros)[0].sum())  # 0, of the arrays' type
+    return Moments(zeros, zeros, flatten(zeros)[0].sum())  # zeros of the arrays' type
 
 
 def adam(
@@ -63,7 +63,7 @@ def adam(
 
 
 def clip_norm(gradient: T, max_norm: float) -> T:
-    """g min(1, largest / |g|), |g| the Euclidean norm of all leaves."""
+    """g min(1, max_norm / |g|), |g| the Euclidean norm of all leaves."""
     norm = _sqrt(sum((g * g).sum() for g in flatten(gradient)))
     factor = norm.__array_namespace__().minimum(1.0, max_norm / (norm + 1e-12))
     return map_tree(lambda g: g * factor, gradient)
@@ -85,7 +85,7 @@ class TrainingResult(NamedTuple):
     compile_seconds: float
 
 
-class Progress(Protocol):
+class ProgressCallback(Protocol):
     """Called between chunks of updates with the mean reward of a step in the latest update."""
 
     def __call__(self, done: int, updates: int, reward: float) -> None: ...
@@ -95,13 +95,13 @@ class Checkpoint:
     """A file with the arrays of a tree and a description of the run; loading rejects files of other runs."""
 
     def __init__(self, path: str | Path, description: dict[str, object]) -> None:
-        self.path, self.about = Path(path), json.dumps(description, sort_keys=True, default=str)
+        self.path, self.description = Path(path), json.dumps(description, sort_keys=True, default=str)
 
     def save(self, tree: object) -> None:
         """Replace the file."""
         leaves = {f"leaf{k:04d}": np.asarray(leaf) for k, leaf in enumerate(flatten(tree))}
         with atomic_write(self.path) as temporary, temporary.open("wb") as file:
-            np.savez(file, about=np.array(self.about), **leaves)  # type: ignore[arg-type]
+            np.savez(file, about=np.array(self.description), **leaves)  # type: ignore[arg-type]
 
     def load(self, template: T) -> T | None:
         """Return a tree of the shape and types of the template, or None if the file does not exist."""
@@ -111,11 +111,11 @@ class Checkpoint:
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 description = str(file["about"])
-                leaves = [file[f"leaf{k:04d}"] for k in range(len(expected))] if description == self.about else []
+                leaves = [file[f"leaf{k:04d}"] for k in range(len(expected))] if description == self.description else []
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise ValueError(f"{self.path}: cannot be read ({error}); expected a checkpoint of this run") from None
-        if description != self.about:
-            raise ValueError(f"{self.path}: belongs to another run ({description}); expected {self.about}")
+        if description != self.description:
+            raise ValueError(f"{self.path}: belongs to another run ({description}); expected {self.description}")
         if any(a.shape != np.shape(b) for a, b in zip(leaves, expected, strict=True)):
             raise ValueError(f"{self.path}: its arrays have other shapes; expected those of this run")
         pairs = zip(leaves, expected, strict=True)
@@ -127,7 +127,7 @@ class Trainer(Protocol):
     """A compiled program that trains a policy, from a seed, each time it is called."""
 
     def __call__(
-        self, seed: int = 0, progress: Progress | None = None, checkpoint: Checkpoint | None = None
+        self, seed: int = 0, progress: ProgressCallback | None = None, checkpoint: Checkpoint | None = None
     ) -> TrainingResult: ...
 
 
@@ -148,7 +148,7 @@ Compile = Callable[[Begin[S], Update[S], int], tuple[Begin[S], Chunk[S]]]
 
 
 def run_in_python(begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[S], Chunk[S]]:
-    """Call the update once for each update of a chunk: the `Compile` for updates that are compiled inside."""
+    """Run the updates of a chunk one by one from Python: the `Compile` for updates that call compiled functions."""
 
     def chunk(state: S, count: int) -> tuple[S, Scalar]:
         rewards = np.empty(count, np.float32)
@@ -173,7 +173,7 @@ def make_trainer(
     Args:
         begin: `begin(seed)` → state.
         update: `update(state)` → state, reward.
-        weights_of: the policy weights of a state.
+        extract_weights: `extract_weights(state)` → weights of the policy.
         updates: count of updates.
         chunks: count of chunks. A compiled last chunk runs beyond `updates`; rewards of the extra updates are dropped.
         compile_updates: compiles `begin` and the chunks.
@@ -184,7 +184,9 @@ def make_trainer(
     initial, chunk = compile_updates(begin, update, size)
     compile_seconds += time.perf_counter() - clock
 
-    def train(seed: int = 0, progress: Progress | None = None, checkpoint: Checkpoint | None = None) -> TrainingResult:
+    def train(
+        seed: int = 0, progress: ProgressCallback | None = None, checkpoint: Checkpoint | None = None
+    ) -> TrainingResult:
         clock = time.perf_counter()
         state, curve = initial(seed), np.zeros(updates, np.float32)
         saved = checkpoint.load((state, curve)) if checkpoint is not None else None

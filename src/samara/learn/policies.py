@@ -16,12 +16,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from samara.control.policy_file import WEIGHTS, LayerKind, Policy, dense_tensors, mlp, save_policy
+from samara.control.policy_file import WEIGHTS_FILE, LayerSpec, Policy, dense_tensors, mlp_layers, save_policy
 from samara.core.block_ops import Layer
 from samara.core.quantity import Scalar
 from samara.core.safetensors import read_tensors
 from samara.core.types import Array
-from samara.learn.env_config import Setting
+from samara.learn.env_config import EnvironmentSetting
 
 TANH, RELU = "tanh", "relu"
 Matrix: TypeAlias = Scalar
@@ -30,7 +30,7 @@ Layers: TypeAlias = tuple[tuple[Matrix, Matrix], ...]
 """W and b of each layer."""
 
 
-class Gru(NamedTuple):
+class GruWeights(NamedTuple):
     """W (3h, in), U (3h, h) and their biases in the order r, z, n, and h at the start of an episode, (h,)."""
 
     weight_ih: Matrix
@@ -40,18 +40,18 @@ class Gru(NamedTuple):
     initial: Matrix
 
 
-class Recurrent(NamedTuple):
+class RecurrentWeights(NamedTuple):
     """The dense layers before the recurrent one, the recurrent one, and the output layer."""
 
-    first: Layers
-    gru: Gru
-    last: tuple[Matrix, Matrix]
+    dense: Layers
+    gru: GruWeights
+    output: tuple[Matrix, Matrix]
 
 
-Weights: TypeAlias = Layers | Recurrent
+Weights: TypeAlias = Layers | RecurrentWeights
 
 
-class Network(NamedTuple):
+class PolicyNetwork(NamedTuple):
     """The functions of a policy's network.
 
     shapes(observations, actions) lists the matrices whose standard normal entries initial_weights(normals) scales;
@@ -64,9 +64,9 @@ class Network(NamedTuple):
     act: Callable[..., tuple[Matrix, Matrix]]
 
 
-def dense_network(sizes: Sequence[int] = (), hidden: str = TANH) -> Network:
+def dense_network(sizes: Sequence[int] = (), hidden: str = TANH) -> PolicyNetwork:
     """Create a dense network; the sizes of hidden layers are needed for initial weights only."""
-    return Network(
+    return PolicyNetwork(
         lambda observations, actions: [
             (outputs, inputs) for inputs, outputs in pairwise((observations, *sizes, actions))
         ],
@@ -78,11 +78,11 @@ def dense_network(sizes: Sequence[int] = (), hidden: str = TANH) -> Network:
 
 def initial_layers(normals: Sequence[Matrix]) -> Layers:
     """W ~ N(0, 1/in), b = 0; the last layer a hundred times smaller, so that initial actions are near zero."""
-    *layers, (matrix, bias) = [_scaled(normal) for normal in normals]
+    *layers, (matrix, bias) = [_scale_normals(normal) for normal in normals]
     return (*layers, (0.01 * matrix, bias))
 
 
-def _scaled(normal: Matrix) -> tuple[Matrix, Matrix]:
+def _scale_normals(normal: Matrix) -> tuple[Matrix, Matrix]:
     return normal / math.sqrt(normal.shape[1]), 0.0 * normal[:, 0]
 
 
@@ -95,7 +95,7 @@ def act(weights: Layers, observation: Matrix, hidden: str = TANH) -> Matrix:
     return x
 
 
-def recurrent_network(hidden: tuple[int, ...], units: int) -> Network:
+def recurrent_network(hidden: tuple[int, ...], units: int) -> PolicyNetwork:
     """Create a network of dense layers of these sizes with a ReLU, and recurrent units before the output layer."""
 
     def shapes(observations: int, actions: int) -> list[tuple[int, int]]:
@@ -103,52 +103,54 @@ def recurrent_network(hidden: tuple[int, ...], units: int) -> Network:
         layers = [(outputs, inputs) for inputs, outputs in pairwise(sizes)]
         return [(3 * units, sizes[-1]), (3 * units, units), (actions, units), *layers]
 
-    def initial_weights(normals: Sequence[Matrix]) -> Recurrent:
+    def initial_weights(normals: Sequence[Matrix]) -> RecurrentWeights:
         (input_weights, bias), (hidden_weights, _), (matrix, last_bias), *layers = [
-            _scaled(normal) for normal in normals
+            _scale_normals(normal) for normal in normals
         ]
-        return Recurrent(
-            tuple(layers), Gru(input_weights, hidden_weights, bias, bias, bias[:units]), (0.01 * matrix, last_bias)
+        return RecurrentWeights(
+            tuple(layers),
+            GruWeights(input_weights, hidden_weights, bias, bias, bias[:units]),
+            (0.01 * matrix, last_bias),
         )
 
-    def initial_state(weights: Recurrent, count: int) -> Matrix:
+    def initial_state(weights: RecurrentWeights, count: int) -> Matrix:
         return weights.gru.initial[:, None] * np.ones((1, count), np.float32)
 
-    return Network(shapes, initial_weights, initial_state, act_recurrent)
+    return PolicyNetwork(shapes, initial_weights, initial_state, act_recurrent)
 
 
-def act_recurrent(weights: Recurrent, observation: Matrix, state: Matrix) -> tuple[Matrix, Matrix]:
+def act_recurrent(weights: RecurrentWeights, observation: Matrix, state: Matrix) -> tuple[Matrix, Matrix]:
     """Return actions (out, N), not limited to [−1, 1], and the next state (h, N)."""
     x, numpy, gru, units = observation, observation.__array_namespace__(), weights.gru, len(state)
-    for matrix, bias in weights.first:
+    for matrix, bias in weights.dense:
         x = numpy.maximum(matrix @ x + bias[:, None], 0.0)
     input_terms = gru.weight_ih @ x + gru.bias_ih[:, None]
     state_terms = gru.weight_hh @ state + gru.bias_hh[:, None]
     gates = 0.5 * (1.0 + numpy.tanh(0.5 * (input_terms[: 2 * units] + state_terms[: 2 * units])))  # σ
     candidate = numpy.tanh(input_terms[2 * units :] + gates[:units] * state_terms[2 * units :])
     state = candidate + gates[units:] * (state - candidate)
-    matrix, bias = weights.last
+    matrix, bias = weights.output
     return matrix @ state + bias[:, None], state
 
 
 # Folders --------------------------------------------------------------------------------------------------------------
 
 
-def policy_layers(weights: Weights, activation: str = TANH) -> tuple[tuple[LayerKind, ...], dict[str, Array]]:
+def policy_layers(weights: Weights, activation: str = TANH) -> tuple[tuple[LayerSpec, ...], dict[str, Array]]:
     """Return the layers of a policy folder, and their tensors by name."""
-    if not isinstance(weights, Recurrent):
+    if not isinstance(weights, RecurrentWeights):
         sizes = [np.shape(bias)[0] for _, bias in weights]
-        return mlp(sizes[:-1], sizes[-1], activation), dense_tensors(weights)
-    gru_index = len(weights.first)
+        return mlp_layers(sizes[:-1], sizes[-1], activation), dense_tensors(weights)
+    gru_index = len(weights.dense)
     layers = (
-        *(LayerKind("dense", np.shape(bias)[0], "relu") for _, bias in weights.first),
-        LayerKind("gru", np.shape(weights.gru.initial)[0]),
-        LayerKind("dense", np.shape(weights.last[1])[0], "linear"),
+        *(LayerSpec("dense", np.shape(bias)[0], "relu") for _, bias in weights.dense),
+        LayerSpec("gru", np.shape(weights.gru.initial)[0]),
+        LayerSpec("dense", np.shape(weights.output[1])[0], "linear"),
     )
-    tensors = dense_tensors(weights.first)
+    tensors = dense_tensors(weights.dense)
     tensors |= {f"{gru_index}.{name}": tensor for name, tensor in weights.gru._asdict().items()}
     tensors |= {
-        f"{gru_index + 1}.{name}": tensor for name, tensor in zip(("weight", "bias"), weights.last, strict=True)
+        f"{gru_index + 1}.{name}": tensor for name, tensor in zip(("weight", "bias"), weights.output, strict=True)
     }
     return layers, tensors
 
@@ -162,18 +164,18 @@ def policy_weights(policy: Policy) -> tuple[Layers, str]:
             f"{policy.folder}: has hidden layers of {', '.join(sorted(hidden)) or 'none'}; expected all tanh or all relu, and "
             "tanh in the last, to train it further"
         )
-    tensors = read_tensors(dict(policy.files)[WEIGHTS])
+    tensors = read_tensors(dict(policy.files)[WEIGHTS_FILE])
     count = range(len(policy.network))
     return tuple((np.array(tensors[f"{k}.weight"]), np.array(tensors[f"{k}.bias"])) for k in count), hidden.pop()
 
 
-def require_flyable(setting: Setting) -> None:
+def require_flyable(setting: EnvironmentSetting) -> None:
     """Raise ValueError if no controller can compute the task's observation, so that its policy cannot be saved."""
     task = setting.task
-    if not task.sees:
+    if not task.observation_name:
         raise ValueError(
             f"task {task.name!r} has an observation that no controller computes, so its policy has no folder; train it in "
-            "Python with samara.learn.trainer_for, or set SEES = 'full_state' in the task if its observation is that"
+            "Python with samara.learn.build_trainer, or set OBSERVATION = 'full_state' in the task if its observation is that"
         )
     if setting.history:
         raise ValueError(f"task {task.name!r}: history = {setting.history}; expected 0 for a policy folder")
@@ -181,7 +183,7 @@ def require_flyable(setting: Setting) -> None:
 
 def save_trained_policy(
     folder: Path,
-    setting: Setting,
+    setting: EnvironmentSetting,
     weights: Weights,
     evaluation: dict[str, str | float],
     activation: str = TANH,
@@ -192,15 +194,15 @@ def save_trained_policy(
     layers, tensors = policy_layers(weights, activation)
     return save_policy(
         folder,
-        setting.craft.nominal,
+        setting.drone.nominal,
         layers,
         tensors,
         task=task.name,
-        observation=task.sees,
+        observation=task.observation_name,
         action=task.action,
         period=task.period,
         bounds=task.bounds,
-        for_any=task.action == "throttle",
+        universal=task.action == "throttle",
         evaluation=evaluation,
         versions={"numpy": np.__version__},
         curve=curve,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from numpy.random import Generator
 
-from samara.control.observation import OBSERVATIONS, Bounds, seen
+from samara.control.observation import OBSERVATIONS, Bounds, observe_state
 from samara.core.algebra import ZERO, Quat, Vec3
 from samara.core.ops import cos, safe_divide, safe_norm, sin
 from samara.core.quantity import Scalar
@@ -27,12 +27,12 @@ from samara.world.obstacles import Solid
 if TYPE_CHECKING:
     from samara.learn.env_config import Randomization
 
-AT_ORIGIN = Reference(ZERO)
+ORIGIN_REFERENCE = Reference(ZERO)
 Tree: TypeAlias = Any
 """Nested tuples of scalars."""
 
 
-class Other(NamedTuple):
+class TeammateMotion(NamedTuple):
     """The motion of another drone of the team."""
 
     p_W: Vec3
@@ -40,13 +40,14 @@ class Other(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """The arguments of a task's functions; every leaf is a scalar. `others` are the teammates, from the next drone on."""
+    """The arguments of a task's functions; every leaf is a scalar. `teammates` are the motions of the other drones of
+    the team, from the next one on, cyclically."""
 
     state: State
     goal: Tree = ()
     time: Scalar = 0.0  # [s] since the start of the episode
     action: tuple[Scalar, ...] = ()  # the latest, in [−1, 1]
-    others: tuple[Other, ...] = ()
+    teammates: tuple[TeammateMotion, ...] = ()
 
 
 def add_action_cost(cost: Scalar, action: tuple[Scalar, ...], weight: float) -> Scalar:
@@ -56,21 +57,21 @@ def add_action_cost(cost: Scalar, action: tuple[Scalar, ...], weight: float) -> 
     return cost
 
 
-class Craft(NamedTuple):
+class TrimmedDrone(NamedTuple):
     """A vehicle, its hover state at the origin, and the command that holds it there.
 
     With domain randomization `vehicle` has the parameters drawn for the episode. `nominal` is the vehicle of the file,
-    for which the loops of an autopilot are designed. `number` is the drone's index in a team.
+    for which the loops of an autopilot are designed. `team_index` is the drone's index in a team.
     """
 
     vehicle: Vehicle
     trim: State
     command: Command
     nominal: Vehicle
-    number: int = 0
+    team_index: int = 0
 
 
-class Sight(NamedTuple):
+class DepthObservation(NamedTuple):
     """A depth camera at the centre of mass along the body's x axis, and the obstacles as a function of an episode's goal."""
 
     camera: DepthCameraPart
@@ -91,22 +92,22 @@ class Task(NamedTuple):
     """
 
     name: str
-    reset: Callable[["Draw", Craft], tuple[State, Tree]]
-    observation: Callable[[Situation, Craft], tuple[Scalar, ...]]
-    reward: Callable[[Situation, Craft], Scalar]
-    termination: Callable[[Situation, Craft], Scalar]
-    progress: Callable[[Situation, Situation, Craft], Tree] | None = None
-    success: Callable[[Situation, Craft], Scalar] | None = None
+    reset: Callable[["Draw", TrimmedDrone], tuple[State, Tree]]
+    observation: Callable[[Situation, TrimmedDrone], tuple[Scalar, ...]]
+    reward: Callable[[Situation, TrimmedDrone], Scalar]
+    termination: Callable[[Situation, TrimmedDrone], Scalar]
+    progress: Callable[[Situation, Situation, TrimmedDrone], Tree] | None = None
+    success: Callable[[Situation, TrimmedDrone], Scalar] | None = None
     period: float = 0.01  # [s] between actions
     substeps: int = 1  # physics steps between actions
-    seconds: float = 5.0  # after which the episode is truncated
+    seconds: float = 5.0  # [s] after which the episode is truncated
     action: str = "rotors"  # a name in `samara.control.action_space.ACTION_SPACES`
-    bounds: Bounds | None = None  # to which the observation clips position and velocity errors
-    sees: str = ""  # the name in `samara.control.observation.OBSERVATIONS`, if the observation is one of them
-    randomization: "Randomization | None" = None  # the default of an environment
+    bounds: Bounds | None = None  # limits to which the observation clips position and velocity errors
+    observation_name: str = ""  # name of the observation, if it is one of `samara.control.observation.OBSERVATIONS`
+    randomization: "Randomization | None" = None  # default randomization of an environment
     drones: int = 1  # size of the team; an episode that ends for one drone ends for all
-    practice: Callable[["Draw", Craft], tuple[State, Tree]] | None = None
-    sight: Sight | None = None  # whose depth image is appended to the observation
+    practice: Callable[["Draw", TrimmedDrone], tuple[State, Tree]] | None = None
+    depth_observation: DepthObservation | None = None  # camera whose depth image is appended to the observation
     action_change_cost: float = 0.0  # subtracted from the reward per squared change of an action between two steps
 
     @property
@@ -116,18 +117,19 @@ class Task(NamedTuple):
 
 
 class Draw:
-    """Random numbers in the order in which `reset` requests them; without numbers ½ each, to record the distributions."""
+    """Random numbers in the order in which `reset` requests them; without numbers every draw is ½, which serves to
+    record the distributions."""
 
     def __init__(self, numbers: Iterator[Scalar] | None = None) -> None:
         self._numbers = numbers
-        self.kinds: list[str] = []
+        self.distributions: list[str] = []
 
     @classmethod
     def from_generator(cls, generator: Generator) -> "Draw":
         """Draw from a NumPy generator, for one episode in Python."""
         draw = cls()
         draw._numbers = (
-            generator.random() if draw.kinds[-1] == "uniform" else generator.standard_normal() for _ in count()
+            generator.random() if draw.distributions[-1] == "uniform" else generator.standard_normal() for _ in count()
         )
         return draw
 
@@ -143,7 +145,7 @@ class Draw:
         """Draw a vector with components uniform within ±size."""
         return Vec3(*(self.uniform(-size, size) for _ in range(3)))
 
-    def turn(self, max_angle: Scalar, about_z: Scalar = 1.0) -> Quat:
+    def rotation(self, max_angle: Scalar, about_z: Scalar = 1.0) -> Quat:
         """Draw a rotation of up to an angle [rad] about a random axis; `about_z` below 1 favours horizontal axes."""
         x, y, z = self.normal(), self.normal(), about_z * self.normal()
         half = 0.5 * self.uniform(0.0, max_angle)
@@ -156,33 +158,38 @@ class Draw:
         return four * safe_divide(1.0, safe_norm(*four))
 
     def _next(self, distribution: str) -> Scalar:
-        self.kinds.append(distribution)
+        self.distributions.append(distribution)
         return 0.5 if self._numbers is None else next(self._numbers)
 
 
-def kinds_drawn(task: Task, drone: Craft) -> tuple[str, ...]:
+def reset_distributions(task: Task, drone: TrimmedDrone) -> tuple[str, ...]:
     """Return the distributions that a task's `reset` draws from, in order: "uniform" or "normal" for each number."""
     draw = Draw()
     task.reset(draw, drone)
-    return tuple(draw.kinds)
+    return tuple(draw.distributions)
 
 
 def observe(
-    name: str, situation: Situation, drone: Craft, reference: Reference = AT_ORIGIN, ahead: tuple[Scalar, ...] = ()
+    name: str,
+    situation: Situation,
+    drone: TrimmedDrone,
+    reference: Reference = ORIGIN_REFERENCE,
+    ahead: tuple[Scalar, ...] = (),
 ) -> tuple[Scalar, ...]:
     """Evaluate an observation of `samara.control.observation` relative to a reference, by default at rest at the origin.
 
-    `ahead` is the part of the `race` observation that describes the course (`samara.control.gate_observation.sight`).
+    `ahead` is the part of the `race` observation that describes the course
+    (`samara.control.gate_observation.observe_gates`).
     """
-    state = seen(situation.state, reference, situation.action, drone.trim.rotor_speed)._replace(ahead=ahead)
-    return OBSERVATIONS[name].of(state)
+    state = observe_state(situation.state, reference, situation.action, drone.trim.rotor_speed)._replace(ahead=ahead)
+    return OBSERVATIONS[name].compute(state)
 
 
-def craft_for(vehicle: Vehicle | str) -> Craft:
+def trim_drone(vehicle: Vehicle | str) -> TrimmedDrone:
     """Load a vehicle, remove its ground contact, and trim it at the origin."""
     model = load_vehicle(vehicle) if isinstance(vehicle, str) else vehicle
     if not model.rotors:
         raise ValueError(f"vehicle {model.name!r} has no rotors; expected at least one for a task to act with")
     model = model.without_effect("contact") if model.has("contact") else model
     trim, command = hover(model, p_W=(0.0, 0.0, 0.0))
-    return Craft(model, trim, command, model)
+    return TrimmedDrone(model, trim, command, model)

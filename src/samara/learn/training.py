@@ -8,25 +8,25 @@ from typing import Any
 from samara.compiler.jax import has_gpu
 from samara.control.policy_file import Policy
 from samara.core.lazy_import import MissingExtraError
-from samara.learn.env_config import Setting
+from samara.learn.env_config import EnvironmentSetting
 from samara.learn.evaluation import FLIGHTS, evaluator
-from samara.learn.gradient_training import Hyperparameters, gradient_trainer, hyperparameters_for
-from samara.learn.optimizer import Checkpoint, Progress, Trainer, TrainingResult
-from samara.learn.policies import TANH, Recurrent, Weights, save_trained_policy
+from samara.learn.gradient_training import GradientHyperparameters, default_hyperparameters, gradient_trainer
+from samara.learn.optimizer import Checkpoint, ProgressCallback, Trainer, TrainingResult
+from samara.learn.policies import TANH, RecurrentWeights, Weights, save_trained_policy
 
 METHODS = ("analytic", "ppo")
 CHUNKS = 20  # progress is reported and a checkpoint written after each
 CHECKPOINT = "checkpoint.npz"
-FLIGHTS_WITH_IMAGES = {True: 4096, False: 256}  # of an evaluation, by whether a GPU renders them
+FLIGHTS_WITH_IMAGES = {True: 4096, False: 256}  # evaluation flights with a GPU to render images, and without
 
 
 def train(
-    setting: Setting,
+    setting: EnvironmentSetting,
     folder: Path,
     *,
     method: str = "analytic",
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     **changes: Any,
 ) -> TrainingResult:
     """Train a policy, or resume the interrupted run in the same folder.
@@ -39,13 +39,18 @@ def train(
         progress: called after each chunk of updates.
         changes: hyperparameters that differ from the defaults of the task.
     """
-    trainer, parameters = trainer_for(setting, method, chunks=CHUNKS, **changes)
-    run_description = {"task": setting.task.name, "vehicle": setting.craft.vehicle.name, "method": method, "seed": seed}
+    trainer, parameters = build_trainer(setting, method, chunks=CHUNKS, **changes)
+    run_description = {"task": setting.task.name, "vehicle": setting.drone.vehicle.name, "method": method, "seed": seed}
     return trainer(seed, progress, Checkpoint(folder / CHECKPOINT, {**run_description, **parameters._asdict()}))
 
 
-def trainer_for(
-    setting: Setting, method: str = "analytic", *, chunks: int = 1, first: Weights | None = None, **changes: Any
+def build_trainer(
+    setting: EnvironmentSetting,
+    method: str = "analytic",
+    *,
+    chunks: int = 1,
+    first: Weights | None = None,
+    **changes: Any,
 ) -> tuple[Trainer, Any]:
     """Compile the trainer of a setting for this machine; return it with its hyperparameters.
 
@@ -62,15 +67,15 @@ def trainer_for(
     if method not in METHODS:
         raise ValueError(f"method {method!r}: expected one of {', '.join(METHODS)}")
     task = setting.task.name
-    in_jax = method == "ppo" or has_gpu() or hyperparameters_for(task, gpu=False).memory > 0
+    in_jax = method == "ppo" or has_gpu() or default_hyperparameters(task, gpu=False).recurrent_units > 0
     if in_jax and find_spec("jax") is None:
-        raise MissingExtraError(f"samara learn --method {method} needs JAX: pip install 'samara[jax]'")
+        raise MissingExtraError(f"samara train --method {method} needs JAX: pip install 'samara[jax]'")
     if method == "ppo":
         from samara.learn.jax import ppo
 
-        ppo_parameters = ppo.hyperparameters_for(task)._replace(**changes)
-        return ppo.ppo(setting, ppo_parameters, chunks=chunks), ppo_parameters
-    parameters: Hyperparameters = hyperparameters_for(task, has_gpu())._replace(**changes)
+        ppo_parameters = ppo.default_hyperparameters(task)._replace(**changes)
+        return ppo.ppo_trainer(setting, ppo_parameters, chunks=chunks), ppo_parameters
+    parameters: GradientHyperparameters = default_hyperparameters(task, has_gpu())._replace(**changes)
     backend = "jax" if in_jax else "cpu"
     return gradient_trainer(setting, parameters, chunks=chunks, first=first, backend=backend), parameters
 
@@ -81,7 +86,7 @@ def default_method(task: str) -> str:
 
 
 def save(
-    setting: Setting,
+    setting: EnvironmentSetting,
     result: TrainingResult,
     folder: Path,
     *,
@@ -95,14 +100,14 @@ def save(
         "method": method,
         "seed": seed,
         "updates": len(result.curve),
-        "seconds": round(result.seconds, 3),
+        "training_time": round(result.seconds, 3),
         "reward": float(result.curve[-1]),
     }
     if setting.task.success is not None:
-        flights = FLIGHTS if setting.task.sight is None else FLIGHTS_WITH_IMAGES[has_gpu()]
-        backend = "jax" if isinstance(result.weights, Recurrent) else "cpu"
+        flights = FLIGHTS if setting.task.depth_observation is None else FLIGHTS_WITH_IMAGES[has_gpu()]
+        backend = "jax" if isinstance(result.weights, RecurrentWeights) else "cpu"
         outcome = evaluator(setting, flights, activation=activation, backend=backend)(result.weights)
-        evaluation |= {"flights": outcome.flights, "success": outcome.success}
+        evaluation |= {"episodes": outcome.flights, "success_rate": outcome.success}
     policy = save_trained_policy(folder, setting, result.weights, evaluation, activation, curve)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     return policy

@@ -5,6 +5,6 @@ Inside Samara everything is ENU and FLU; each link converts to the axes, units a
 lockstep: the link sends the sensor data of an instant, and the simulation waits for the autopilot's answer.
 """
 
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 
 __getattr__, __dir__ = _lazily(__name__, __path__)

@@ -11,31 +11,31 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from samara.link.ground_station import ARDUCOPTER, GroundStation, Wire
-from samara.link.link import Link, LinkContext, Repeated, Say, Watch, counted
+from samara.link.ground_station import ARDUCOPTER, GroundStation, GroundStationConnection
+from samara.link.link import AutopilotWatchdog, Link, LinkContext, LogMessage, OnceLog, exchange_summary
 from samara.link.mavlink import dialect
-from samara.link.motor_outputs import FRAMES, outputs_by_rotor, rotor_of_output
-from samara.link.ports import bound, other_flight, other_process, require_free
-from samara.link.process import Process, Start, require_binary
-from samara.link.sensor_snapshot import Readings, Supply, outside
+from samara.link.motor_outputs import FRAME_BY_ROTOR_COUNT, outputs_by_rotor, rotor_order
+from samara.link.ports import bind_socket, other_flight_advice, other_process_advice, require_free
+from samara.link.process import Process, StartScript, require_binary
+from samara.link.sensor_snapshot import PowerModuleReading, Readings, ned_frd_state
 from samara.physics.frames import frd_from_flu
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.autopilot_sensors import battery_of, failsafe_parameters, milliampere_hours
+from samara.scenario.autopilot_sensors import failsafe_parameters, main_battery, milliampere_hours
 from samara.scenario.autopilot_types import ARDUPILOT
 from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.events import Order
 from samara.sensors.site import HOME_DEGREES
 from samara.vehicles.exchange.throttle import hover_output
 
-PORT, PORTS_APART, MAVLINK_PORT = 9002, 10, 5760
+PORT, PORT_STEP, MAVLINK_PORT = 9002, 10, 5760
 PACKETS = {18458: struct.Struct("<HHI16H"), 29569: struct.Struct("<HHI32H")}
 """By magic number: magic, requested frame rate, frame count, pulse widths in µs."""
-IDLE, FULL = 1000, 2000  # [µs]
+MIN_PULSE_US, MAX_PULSE_US = 1000, 2000  # [µs]
 FRAME_CLASS = {"quad_x": 1, "hexa_x": 2, "octo_x": 3}
 DIGITS = 9
 PARAMETERS = "samara.parm"
-CROSSED = 0.05  # [s]: a repetition that arrives sooner was sent before the last line arrived
+MIN_RESEND_INTERVAL = 0.05  # [s]: a repetition that arrives sooner was sent before the last line arrived
 
 
 class Servos(NamedTuple):
@@ -57,14 +57,16 @@ def parse_servos(packet: bytes) -> Servos | None:
     return Servos(rate, frame, tuple(pulses))
 
 
-def output(pulse: int) -> float:
+def output_from_pulse(pulse: int) -> float:
     """(µs − 1000) / 1000, within 0 … 1; ArduPilot sends 0 µs while it boots."""
-    return min(max((pulse - IDLE) / (FULL - IDLE), 0.0), 1.0)
+    return min(max((pulse - MIN_PULSE_US) / (MAX_PULSE_US - MIN_PULSE_US), 0.0), 1.0)
 
 
-def state_line(readings: Readings, time_s: float, home_height: float = 0.0, supply: Supply | None = None) -> bytes:
+def state_line(
+    readings: Readings, time_s: float, home_height: float = 0.0, supply: PowerModuleReading | None = None
+) -> bytes:
     """Encode one JSON line that begins and ends with a newline: FRD body, NED world, position from home, battery [V, A]."""
-    ned_state, _ = outside(readings.state, readings.origin)
+    ned_state, _ = ned_frd_state(readings.state, readings.origin)
     north, east, down = ned_state.p_W
     gyro, force = frd_from_flu(readings.omega_B), frd_from_flu(readings.specific_force_B)
     text = (
@@ -89,7 +91,7 @@ def require_packages() -> None:
 
 def open_link(context: LinkContext) -> Link:
     """Open the link to one ArduCopter."""
-    return ArduPilot(context.autopilot, context.vehicle, context.say)
+    return ArduPilot(context.autopilot, context.vehicle, context.log_message)
 
 
 class ArduPilot:
@@ -97,16 +99,16 @@ class ArduPilot:
 
     title = ARDUPILOT.title
 
-    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say) -> None:
+    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, log_message: LogMessage) -> None:
         self._autopilot = autopilot
-        self._order = rotor_of_output(vehicle, "ardupilot")
+        self._order = rotor_order(vehicle, "ardupilot")
         self._period = 1.0 / autopilot.sensor_rate
-        address = (autopilot.host, PORT + PORTS_APART * autopilot.instance)
-        mavlink_port = MAVLINK_PORT + PORTS_APART * autopilot.instance
+        address = (autopilot.host, PORT + PORT_STEP * autopilot.instance)
+        mavlink_port = MAVLINK_PORT + PORT_STEP * autopilot.instance
         if autopilot.binary:
-            require_free(autopilot.host, other_process("ArduCopter", autopilot.instance), tcp=(mavlink_port,))
-        self._socket = bound(*address, other_flight(autopilot.instance))
-        self._where = f"on UDP {address[0]}:{address[1]}"
+            require_free(autopilot.host, other_process_advice("ArduCopter", autopilot.instance), tcp=(mavlink_port,))
+        self._socket = bind_socket(*address, other_flight_advice(autopilot.instance))
+        self._endpoint = f"on UDP {address[0]}:{address[1]}"
         parameters = {**ardupilot_parameters(vehicle, autopilot.hover), **dict(autopilot.parameters)}
         parameter_lines = "".join(f"{name} {value:.9g}\n" for name, value in parameters.items())
         process = None
@@ -116,23 +118,23 @@ class ArduPilot:
             process = Process(
                 ardupilot_command(str(binary), autopilot.instance),
                 files={PARAMETERS: parameter_lines.encode()},
-                polite=False,
+                sigterm_first=False,
             )
         line = f'exec "$program" {shlex.join(ardupilot_command("", autopilot.instance)[1:])}'
-        start = Start("arducopter", (line,), files={PARAMETERS: parameter_lines})
-        self.watch = Watch(autopilot, self.title, process, start, say)
-        wire = Wire(autopilot.host, mavlink_port, stream=True)
-        self._wire, self.ground = wire, GroundStation(wire, ARDUCOPTER, self.title, say, tcp=(mavlink_port,))
+        start = StartScript("arducopter", (line,), files={PARAMETERS: parameter_lines})
+        self.watch = AutopilotWatchdog(autopilot, self.title, process, start, log_message)
+        wire = GroundStationConnection(autopilot.host, mavlink_port, stream=True)
+        self._wire, self.ground = wire, GroundStation(wire, ARDUCOPTER, self.title, log_message, tcp=(mavlink_port,))
         self._peer: tuple[str, int] | None = None
         self._frame, self._last_line = -1, b""
         self._line_at = 0.0
-        self._home: float | None = None
-        self._supply: Supply | None = None
+        self._home_height: float | None = None
+        self._supply: PowerModuleReading | None = None
         self._outputs = [0.0] * len(self._order)
         self._silent_since = time.monotonic()
-        self._once = Repeated(say)
+        self._once_log = OnceLog(log_message)
         self.sent = self.answered = self.resent = self.restarts = 0
-        self.own_seconds = self.waited_seconds = 0.0
+        self.compute_seconds = self.wait_seconds = 0.0
 
     # The interface ---------------------------------------------------------------------------------------------------
 
@@ -142,29 +144,29 @@ class ArduPilot:
     def exchange(self, readings: Readings) -> Sequence[float]:
         """Send a line of state; return the outputs of the servo packet that follows."""
         start_time = time.perf_counter()
-        self.ground.look(readings.time_us, readings.origin, readings.state.p_W)
-        if self._home is None:
-            self._home = readings.state.p_W.z
+        self.ground.poll(readings.time_us, readings.origin, readings.state.p_W)
+        if self._home_height is None:
+            self._home_height = readings.state.p_W.z
         self._supply = readings.supply or self._supply
-        line = state_line(readings, readings.time_us / 1e6 + self._period, self._home, self._supply)
-        self.own_seconds += time.perf_counter() - start_time
+        line = state_line(readings, readings.time_us / 1e6 + self._period, self._home_height, self._supply)
+        self.compute_seconds += time.perf_counter() - start_time
         if self._peer is None:
             self._connect(readings.time_us)
         self._send(line)
         sent = time.perf_counter()
         self._wait(readings.time_us, line)
-        self.waited_seconds += time.perf_counter() - sent
+        self.wait_seconds += time.perf_counter() - sent
         return self._outputs
 
-    def obey(self, order: Order) -> None:
+    def send_order(self, order: Order) -> None:
         """Send the order over MAVLink, as a ground station."""
-        self.ground.obey(order)
+        self.ground.queue_order(order)
 
-    def ending(self) -> Iterator[tuple[str, str]]:
+    def closing_report(self) -> Iterator[tuple[str, str]]:
         """Yield the answer count and the repeated messages."""
-        yield counted(self, self.sent - self.answered)
-        yield from self._once.totals()
-        yield from self.ground.ending()
+        yield exchange_summary(self, self.sent - self.answered)
+        yield from self._once_log.repetitions()
+        yield from self.ground.closing_report()
 
     def close(self) -> None:
         """Close the sockets and end the process."""
@@ -177,9 +179,9 @@ class ArduPilot:
     def _connect(self, time_us: int) -> None:
         def poll_connection(seconds: float) -> bool:
             self._wire.connect()  # ArduPilot may wait for a ground station before it sends
-            return self._heard(seconds) is not None
+            return self._receive_servos(seconds) is not None
 
-        self.watch.until(poll_connection, self._where)
+        self.watch.wait_until(poll_connection, self._endpoint)
         self.ground.reset()
         self._silent_since = time.monotonic()
 
@@ -195,21 +197,21 @@ class ArduPilot:
     def _wait(self, time_us: int, line: bytes) -> None:
         """Wait for the next servo packet; answer repeated packets with the last line."""
         while True:
-            servos = self._heard(0.1)
+            servos = self._receive_servos(0.1)
             if servos is not None:
                 self.answered += 1
                 return
-            exit_report = self.watch.process.ended if self.watch.process is not None else ""
+            exit_report = self.watch.process.exit_report if self.watch.process is not None else ""
             is_silent = time.monotonic() - self._silent_since > self._autopilot.patience
             if exit_report or is_silent:
                 motors_running = any(self._outputs)
                 self._peer, self._outputs = None, [0.0] * len(self._order)
                 reason = exit_report or f"{self.title} has not answered for {self._autopilot.patience:g} s"
-                self.watch.lost(f"{reason} at {time_us / 1e6:.3f} s", motors_running)
+                self.watch.handle_loss(f"{reason} at {time_us / 1e6:.3f} s", motors_running)
                 self._connect(time_us)
                 self._send(line)
 
-    def _heard(self, seconds: float) -> Servos | None:
+    def _receive_servos(self, seconds: float) -> Servos | None:
         """Receive a new servo packet within `seconds`; log invalid packets and answer repeated ones."""
         if not select.select([self._socket], [], [], seconds)[0]:
             return None
@@ -219,15 +221,15 @@ class ArduPilot:
             return None
         servos = parse_servos(packet)
         if servos is None:
-            message = f"a packet of {len(packet)} bytes {self._where} is not a servo output; it was skipped"
-            self._once.say("warning", message, "nonsense")
+            message = f"a packet of {len(packet)} bytes {self._endpoint} is not a servo output; it was skipped"
+            self._once_log.log("warning", message, "nonsense")
             return None
-        if self._peer is not None and peer != self._peer:  # a restarted one is accepted when this one is lost
-            message = f"a second autopilot sends {self._where} from port {peer[1]}; its packets are ignored"
-            self._once.say("warning", message, "second")
+        if self._peer is not None and peer != self._peer:  # a restarted autopilot is accepted when this one is lost
+            message = f"a second autopilot sends {self._endpoint} from port {peer[1]}; its packets are ignored"
+            self._once_log.log("warning", message, "second")
             return None
         if servos.frame == self._frame and peer == self._peer:
-            if time.monotonic() - self._line_at > CROSSED:
+            if time.monotonic() - self._line_at > MIN_RESEND_INTERVAL:
                 self.resent += 1
                 self._line_at = time.monotonic()
                 self._socket.sendto(self._last_line, peer)
@@ -236,10 +238,10 @@ class ArduPilot:
         if servos.frame < self._frame:
             self.restarts += 1
             message = f"{self.title} restarted: its frame count went from {self._frame} to {servos.frame}"
-            self._once.say("warning", message, "restarted")
+            self._once_log.log("warning", message, "restarted")
             self.ground.reset()
         self._peer, self._frame = peer, servos.frame
-        self._outputs = outputs_by_rotor([output(pulse) for pulse in servos.pulses], self._order)
+        self._outputs = outputs_by_rotor([output_from_pulse(pulse) for pulse in servos.pulses], self._order)
         return servos
 
 
@@ -257,7 +259,7 @@ def ardupilot_command(binary: str, instance: int) -> list[str]:
 def ardupilot_parameters(vehicle: Vehicle, hover: float) -> dict[str, float]:
     """Return ArduPilot's parameters: its frame, a linear thrust curve, and its hover output."""
     return {
-        "FRAME_CLASS": FRAME_CLASS[FRAMES[len(vehicle.rotors)]],
+        "FRAME_CLASS": FRAME_CLASS[FRAME_BY_ROTOR_COUNT[len(vehicle.rotors)]],
         "FRAME_TYPE": 1,
         "MOT_THST_EXPO": 0,
         "MOT_THST_HOVER": round(hover_output(vehicle, hover), 3),
@@ -269,8 +271,9 @@ def ardupilot_parameters(vehicle: Vehicle, hover: float) -> dict[str, float]:
 
 
 def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
-    """Return the parameters for a vehicle with a battery: ArduPilot returns when it is low, and lands when it is critical."""
-    if battery_of(vehicle) is None:
+    """Return the parameters for a vehicle with a battery: ArduPilot returns home at low charge, and lands at critical
+    charge."""
+    if main_battery(vehicle) is None:
         return {}
     return {
         "BATT_MONITOR": 4,

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import Quat, Vec3
-from samara.link.link import Link, LinkContext, Repeated, Say, Watch, counted
-from samara.link.motor_outputs import outputs_by_rotor, rotor_of_output
-from samara.link.ports import Address, bound, network_warning, require_free
-from samara.link.process import Process, Start, default_binary, require_binary
-from samara.link.sensor_snapshot import Readings, outside
+from samara.link.link import AutopilotWatchdog, Link, LinkContext, LogMessage, OnceLog, exchange_summary
+from samara.link.motor_outputs import outputs_by_rotor, rotor_order
+from samara.link.ports import Address, bind_socket, network_warning, require_free
+from samara.link.process import Process, StartScript, default_binary, require_binary
+from samara.link.sensor_snapshot import Readings, ned_frd_state
 from samara.link.stick_controller import AutomaticPilot, RadioSticks, StickController
 from samara.physics.frames import frd_from_flu
 from samara.physics.types import Vehicle
@@ -32,13 +32,13 @@ MOTORS = struct.Struct("<4f")
 STATE, RADIO = struct.Struct("<18d"), struct.Struct("<d16H")
 MOTOR_COUNT = 4
 RAD_TO_DEG = 57.29577951308232
-MISSED_AFTER = 0.25  # [s, wall-clock]
-FIRST_ANSWERS, STUCK_AFTER = 50, 4.0  # answers before the flight begins; [s] without answers before a restart
-ARMING_US, ARMING_LINES = 10_000_000, 50
-MOST_OF_A_PROGRAM = 1 << 26  # bytes
-BOOT_WAIT, BOOT_REST = 10.0, 0.6  # [s]
-EVEN = 0.1  # fraction of a period: smaller delays are made up
-SPIN = 2e-4  # [s]: shorter waits are busy waits
+ANSWER_TIMEOUT = 0.25  # [s, wall-clock]
+MIN_FIRST_ANSWERS, RESTART_AFTER = 50, 4.0  # answers before the flight begins; [s] without answers before a restart
+ARMING_TIMEOUT_US, ARMING_LINES = 10_000_000, 50
+MAX_BINARY_BYTES = 1 << 26  # bytes
+BOOT_TIMEOUT, BOOT_DELAY = 10.0, 0.6  # [s]
+MAX_CATCH_UP_FRACTION = 0.1  # fraction of a period: smaller delays are made up
+SPIN_WAIT = 2e-4  # [s]: shorter waits are busy waits
 SETTINGS = (
     "aux 0 0 0 1700 2100 0 0",  # arm on AUX1
     "aux 1 1 1 1700 2100 0 0",  # angle mode on AUX2
@@ -55,8 +55,8 @@ SETTINGS = (
     ),
     "set angle_limit = 60",
 )
-OTHER_FLIGHT = "is another flight there? End it first: Betaflight's ports are fixed"
-RUNNING = "Betaflight is already running; end it, or fly with --connect: its ports are fixed"
+OTHER_FLIGHT_ADVICE = "is another flight there? End it first: Betaflight's ports are fixed"
+ALREADY_RUNNING_ADVICE = "Betaflight is already running; end it, or fly with --connect: its ports are fixed"
 PROMPT = b"\n# "
 HALF_TURN_X = Quat(0.0, 1.0, 0.0, 0.0)
 
@@ -75,8 +75,8 @@ CONVENTIONS = {
     "2026.12": Convention("betaflight", Vec3(1.0, 1.0, -1.0), Vec3(-1.0, 1.0, 1.0), True),
 }
 """4.6 and 2025.12 send FR, RL, FL, RR, as ArduPilot counts; 2026.12 sends RR, FR, RL, FL."""
-OLDEST, NEWEST = CONVENTIONS
-LAST_OF_OLDEST = (25, 12)  # year − 2000 and month; older versions are numbered up to 4.6
+OLDEST_CONVENTION, NEWEST_CONVENTION = CONVENTIONS
+LAST_OLDEST_VERSION = (25, 12)  # year − 2000 and month; older versions are numbered up to 4.6
 
 
 def parse_motors(packet: bytes) -> tuple[float, ...] | None:
@@ -89,7 +89,7 @@ def parse_motors(packet: bytes) -> tuple[float, ...] | None:
 
 def state_packet(readings: Readings, time_s: float, convention: Convention) -> bytes:
     """Encode t, gyro [rad/s], accelerometer [m/s²], quaternion, velocity ENU, lon, lat [°], altitude [m], pressure [Pa]."""
-    ned_state, position = outside(readings.state, readings.origin)
+    ned_state, position = ned_frd_state(readings.state, readings.origin)
     gyro, force = frd_from_flu(readings.omega_B), frd_from_flu(readings.specific_force_B)
     q = HALF_TURN_X * readings.state.q_WB * HALF_TURN_X if convention.quaternion_flu else ned_state.q_WB
     return STATE.pack(
@@ -107,7 +107,7 @@ def state_packet(readings: Readings, time_s: float, convention: Convention) -> b
 
 def open_link(context: LinkContext) -> Link:
     """Open the link to one Betaflight."""
-    return Betaflight(context.autopilot, context.vehicle, context.say, context.controller)
+    return Betaflight(context.autopilot, context.vehicle, context.log_message, context.controller)
 
 
 class Betaflight:
@@ -115,11 +115,13 @@ class Betaflight:
 
     title = BETAFLIGHT.title
 
-    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, controller: object = None) -> None:
+    def __init__(
+        self, autopilot: Autopilot, vehicle: Vehicle, log_message: LogMessage, controller: object = None
+    ) -> None:
         """Create the link; a `StickController` as `controller` puts a person at the sticks, else `AutomaticPilot` flies."""
         if autopilot.instance:
             raise ValueError("Betaflight's ports are fixed: only one can fly at a time; expected instance 0")
-        self._autopilot, self._say, self._vehicle = autopilot, say, vehicle
+        self._autopilot, self._log_message, self._vehicle = autopilot, log_message, vehicle
         if len(vehicle.rotors) != MOTOR_COUNT:
             raise ValueError(
                 f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; Betaflight's simulator has 4 motors"
@@ -129,62 +131,62 @@ class Betaflight:
         self.sticks = (
             AutomaticPilot(vehicle, autopilot.hover)
             if stick_controller is None
-            else stick_controller.radio(vehicle, autopilot.hover)
+            else stick_controller.create_radio(vehicle, autopilot.hover)
         )
         binary = require_binary(autopilot.binary, "Betaflight's SITL") if autopilot.binary else None
-        has_ip_option = binary is not None and takes_options(binary)
-        self._speak(autopilot.convention or (NEWEST if has_ip_option else OLDEST))
+        has_ip_option = binary is not None and accepts_ip_option(binary)
+        self._set_convention(autopilot.convention or (NEWEST_CONVENTION if has_ip_option else OLDEST_CONVENTION))
         self._period = 1.0 / autopilot.sensor_rate
         host = autopilot.host
         if autopilot.binary:
-            require_free(host, RUNNING, udp=(STATE_PORT, RADIO_PORT), tcp=(CLI_PORT,))
-        self._motors = bound(host, MOTORS_PORT, OTHER_FLIGHT)
+            require_free(host, ALREADY_RUNNING_ADVICE, udp=(STATE_PORT, RADIO_PORT), tcp=(CLI_PORT,))
+        self._motors = bind_socket(host, MOTORS_PORT, OTHER_FLIGHT_ADVICE)
         try:
-            self._raw = bound(host, RAW_PORT, OTHER_FLIGHT)
+            self._raw = bind_socket(host, RAW_PORT, OTHER_FLIGHT_ADVICE)
         except ValueError:
             self._motors.close()
             raise
         self._out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         process = Process([str(binary), *(["--ip"] if has_ip_option else []), host]) if binary is not None else None
-        start = Start(
+        start = StartScript(
             default_binary(BETAFLIGHT) or "betaflight_SITL.elf",
             (f'if grep -q -e --ip "$program"; then exec "$program" --ip {host}; fi', f'exec "$program" {host}'),
             files={"settings.txt": "\n".join((*SETTINGS, "save", ""))},
-            remark=f"the first time, paste settings.txt beside it into its CLI on TCP {CLI_PORT}",
+            note=f"the first time, paste settings.txt beside it into its CLI on TCP {CLI_PORT}",
         )
-        self.watch = Watch(autopilot, self.title, process, start, say)
+        self.watch = AutopilotWatchdog(autopilot, self.title, process, start, log_message)
         if process is not None:
             self._configure(process)
         self._outputs, self._pressure = [0.0] * MOTOR_COUNT, 101325.0
-        self._sent_at, self._packets = 0.0, 0
-        self._heard_at = time.monotonic()
-        self._known = self._settled = False
+        self._send_time, self._packets = 0.0, 0
+        self._answer_time = time.monotonic()
+        self._is_connected = self._arming_settled = False
         self._source: Address | None = None  # sender of the motor outputs
-        self._once, self._asked_us = Repeated(say), -1
+        self._once_log, self._arming_us = OnceLog(log_message), -1
         self.sent = self.answered = self.missed = self.late = 0
-        self.own_seconds = self.waited_seconds = self.worst_lateness = 0.0
+        self.compute_seconds = self.wait_seconds = self.worst_lateness = 0.0
 
-    def _speak(self, convention: str) -> None:
+    def _set_convention(self, convention: str) -> None:
         """Select the signs and the motor order of a version."""
         self.convention = CONVENTIONS[convention]
-        self.order = rotor_of_output(self._vehicle, self.convention.system)
+        self.order = rotor_order(self._vehicle, self.convention.system)
 
     def _configure(self, process: Process) -> None:
         """Set its parameters through its CLI; Betaflight exits after `save` and is started again."""
         deadline = time.monotonic() + 20.0
         try:
-            with _cli(self._autopilot.host, deadline, process) as cli:
-                _ask(cli, b"#")  # enters the CLI; nothing may follow it
+            with _open_cli(self._autopilot.host, deadline, process) as cli:
+                _cli_exchange(cli, b"#")  # enters the CLI; nothing may follow it
                 for line in (*SETTINGS, "save"):
-                    _ask(cli, line.encode() + b"\n")
+                    _cli_exchange(cli, line.encode() + b"\n")
         except OSError as error:
-            output = process.ended_soon() or f"its last output: {' / '.join(process.last_words())}"
+            output = process.wait_exit_report() or f"its last output: {' / '.join(process.last_output())}"
             process.close()
             self.close_sockets()
             raise ValueError(
                 f"Betaflight's CLI on TCP {CLI_PORT} cannot be used ({error.strerror or error}); {output}"
             ) from None
-        while not process.ended and time.monotonic() < deadline:
+        while not process.exit_report and time.monotonic() < deadline:
             time.sleep(0.05)
         process.start()
 
@@ -195,30 +197,30 @@ class Betaflight:
 
     def exchange(self, readings: Readings) -> Sequence[float]:
         """Send state and RC channels when they are due in real time; return the motor outputs."""
-        if not self._known:
-            self._meet(readings)
+        if not self._is_connected:
+            self._connect(readings)
         self._send(readings)
         sent = time.perf_counter()
-        if not self._heard(MISSED_AFTER):
+        if not self._receive_motors(ANSWER_TIMEOUT):
             self.missed += 1
-            self._silent(readings.time_us)
-        self.waited_seconds += time.perf_counter() - sent
+            self._check_silence(readings.time_us)
+        self.wait_seconds += time.perf_counter() - sent
         self._watch_arming(readings.time_us)
         return self._outputs
 
-    def obey(self, order: Order) -> None:
+    def send_order(self, order: Order) -> None:
         """Arm and disarm by the switches; the sticks follow the reference."""
         if order.kind in ("arm", "take_off"):
             self.sticks.armed = True
         elif order.kind == "disarm":
             self.sticks.armed = False
 
-    def ending(self) -> Iterator[tuple[str, str]]:
+    def closing_report(self) -> Iterator[tuple[str, str]]:
         """Yield the answer count, whether it armed, and the repeated messages."""
-        yield counted(self, self.missed)
-        if self._asked_us >= 0 and not self._settled:
-            yield "warning", f"{self.title} was asked to arm and never did{self._why_not()}"
-        yield from self._once.totals()
+        yield exchange_summary(self, self.missed)
+        if self._arming_us >= 0 and not self._arming_settled:
+            yield "warning", f"{self.title} was asked to arm and never did{self._arming_blocker()}"
+        yield from self._once_log.repetitions()
 
     def close(self) -> None:
         """Close the sockets and end the process."""
@@ -234,81 +236,81 @@ class Betaflight:
 
     def _watch_arming(self, time_us: int) -> None:
         """Warn if the motors do not turn for a long time after the arm switch went high."""
-        if not self.sticks.armed or self._settled:
+        if not self.sticks.armed or self._arming_settled:
             return
-        if self._asked_us < 0:
-            self._asked_us = time_us
-        is_overdue = time_us - self._asked_us >= ARMING_US and not any(self._outputs)
+        if self._arming_us < 0:
+            self._arming_us = time_us
+        is_overdue = time_us - self._arming_us >= ARMING_TIMEOUT_US and not any(self._outputs)
         if is_overdue:
-            message = f"{self.title} has not armed {ARMING_US / 1e6:g} s after it was asked to{self._why_not()}"
-            self._say("warning", message)
-        self._settled = is_overdue or any(self._outputs)
+            message = f"{self.title} has not armed {ARMING_TIMEOUT_US / 1e6:g} s after it was asked to{self._arming_blocker()}"
+            self._log_message("warning", message)
+        self._arming_settled = is_overdue or any(self._outputs)
 
-    def _why_not(self) -> str:
+    def _arming_blocker(self) -> str:
         """Return the reason that Betaflight prints for not arming, as versions from 2026 do."""
-        output = self.watch.process.last_words(ARMING_LINES) if self.watch.process is not None else []
+        output = self.watch.process.last_output(ARMING_LINES) if self.watch.process is not None else []
         reasons = [line.partition("Arming disabled:")[2].strip() for line in output if "Arming disabled:" in line]
         return f"; it reports: arming disabled by {reasons[-1]}" if reasons else ""
 
     # The wire --------------------------------------------------------------------------------------------------------
 
-    def _meet(self, readings: Readings) -> None:
-        """Send packets of a drone at rest at an even rate until Betaflight has answered `FIRST_ANSWERS` of them.
+    def _connect(self, readings: Readings) -> None:
+        """Send packets of a drone at rest at an even rate until Betaflight has answered `MIN_FIRST_ANSWERS` of them.
 
         A process that this link started gets time to boot first, because a packet in its first half second stops its clock. If
         it does not answer, it is restarted.
         """
         process = self.watch.process
-        boot_time, answers_before = self._booted(process), self.answered
+        boot_time, answers_before = self._wait_for_boot(process), self.answered
         if process is not None:  # before the packets, which must be sent evenly from now on
-            self._ask_version()
+            self._detect_convention()
 
         def poll_connection(seconds: float) -> bool:
             nonlocal boot_time
             deadline = time.monotonic() + seconds
-            while time.monotonic() < deadline and self.answered - answers_before < FIRST_ANSWERS:
+            while time.monotonic() < deadline and self.answered - answers_before < MIN_FIRST_ANSWERS:
                 self._send(readings)
-                self._heard(self._period)
-            is_connected = self.answered - answers_before >= FIRST_ANSWERS
-            if not is_connected and process is not None and time.monotonic() - boot_time > STUCK_AFTER:
+                self._receive_motors(self._period)
+            is_connected = self.answered - answers_before >= MIN_FIRST_ANSWERS
+            if not is_connected and process is not None and time.monotonic() - boot_time > RESTART_AFTER:
                 process.start()
-                boot_time = self._booted(process)
+                boot_time = self._wait_for_boot(process)
             return is_connected
 
-        self.watch.until(poll_connection, f"on UDP {self._autopilot.host}:{MOTORS_PORT}")
-        self._known = True
+        self.watch.wait_until(poll_connection, f"on UDP {self._autopilot.host}:{MOTORS_PORT}")
+        self._is_connected = True
         self._warn_of_open_ports()
         if process is None:
-            self._ask_version()
+            self._detect_convention()
 
     def _warn_of_open_ports(self) -> None:
         """Warn about ports on all network interfaces: no version has an option for the address that it binds."""
         warning = network_warning(self.title, udp=(STATE_PORT, RADIO_PORT), tcp=(CLI_PORT,))
         if warning and is_loopback(self._autopilot.host):
-            self._once.say("warning", warning)
+            self._once_log.log("warning", warning)
 
-    def _ask_version(self) -> None:
+    def _detect_convention(self) -> None:
         """Select the convention of the running version, unless the scenario chooses one."""
         if not self._autopilot.convention and (version := firmware_version(self._autopilot.host)) is not None:
-            self._speak(OLDEST if version <= LAST_OF_OLDEST else NEWEST)
+            self._set_convention(OLDEST_CONVENTION if version <= LAST_OLDEST_VERSION else NEWEST_CONVENTION)
 
-    def _booted(self, process: Process | None) -> float:
-        """Wait until it has booted, which is when its CLI is open; return that time."""
+    def _wait_for_boot(self, process: Process | None) -> float:
+        """Wait until Betaflight has booted, that is until its CLI is open; return that time."""
         if process is not None:
             with suppress(OSError):
-                _cli(self._autopilot.host, time.monotonic() + BOOT_WAIT, process).close()
-            time.sleep(BOOT_REST)
+                _open_cli(self._autopilot.host, time.monotonic() + BOOT_TIMEOUT, process).close()
+            time.sleep(BOOT_DELAY)
         return time.monotonic()
 
     def _send(self, readings: Readings) -> None:
-        due = self._sent_at + self._period
+        due = self._send_time + self._period
         while (remaining := due - time.perf_counter()) > 0.0:
-            if remaining > SPIN:
-                time.sleep(remaining - SPIN)
+            if remaining > SPIN_WAIT:
+                time.sleep(remaining - SPIN_WAIT)
         start_time = time.perf_counter()
-        self.worst_lateness = max(self.worst_lateness, start_time - due if self._sent_at else 0.0)
+        self.worst_lateness = max(self.worst_lateness, start_time - due if self._send_time else 0.0)
         # a late packet shifts the later ones: two packets close together would make Betaflight's clock run ahead
-        self._sent_at = due if start_time - due < EVEN * self._period else start_time
+        self._send_time = due if start_time - due < MAX_CATCH_UP_FRACTION * self._period else start_time
         if readings.pressure is not None:
             self._pressure = readings.pressure
         # Betaflight derives its clock from the time stamps: they advance evenly, also while the link waits for it
@@ -316,48 +318,48 @@ class Betaflight:
         time_s = self._packets * self._period
         state = state_packet(readings._replace(pressure=self._pressure), time_s, self.convention)
         radio = RADIO.pack(time_s, *self.sticks.channels(readings, any(self._outputs)))
-        while self._heard(0.0):
+        while self._receive_motors(0.0):
             self.late += 1
-        self.own_seconds += time.perf_counter() - start_time
+        self.compute_seconds += time.perf_counter() - start_time
         try:
             self._out.sendto(radio, (self._autopilot.host, RADIO_PORT))
             self._out.sendto(state, (self._autopilot.host, STATE_PORT))
         except OSError:
-            return  # temporarily unreachable; `_silent` detects a long silence
+            return  # temporarily unreachable; `_check_silence` detects a long silence
         self.sent += 1
 
-    def _heard(self, seconds: float) -> bool:
+    def _receive_motors(self, seconds: float) -> bool:
         """Receive; return whether a packet of motor outputs arrived within `seconds`."""
         ready = select.select([self._motors, self._raw], [], [], seconds)[0]
         if self._raw in ready:
             _receive_packet(self._raw)  # the same outputs in µs, for airframes with more than four motors; not used
             if self._motors not in ready:
-                return self._heard(seconds) if seconds else False
+                return self._receive_motors(seconds) if seconds else False
         if self._motors not in ready:
             return False
         packet, source = _receive_packet(self._motors)
         values = parse_motors(packet)
         if values is None:
-            self._once.say("warning", f"a packet on UDP {MOTORS_PORT} is not a motor output; it was skipped")
+            self._once_log.log("warning", f"a packet on UDP {MOTORS_PORT} is not a motor output; it was skipped")
             return False
-        if self._known and source != self._source:
+        if self._is_connected and source != self._source:
             message = f"a second autopilot also sends motor outputs on UDP {MOTORS_PORT}; they are ignored"
-            self._once.say("warning", message)
+            self._once_log.log("warning", message)
             return False
         self._source = source
-        self._heard_at = time.monotonic()
+        self._answer_time = time.monotonic()
         self.answered += 1
         self._outputs = outputs_by_rotor([min(max(u, 0.0), 1.0) for u in values], self.order)
         return True
 
-    def _silent(self, time_us: int) -> None:
-        exit_report = self.watch.process.ended if self.watch.process is not None else ""
-        if not exit_report and time.monotonic() - self._heard_at < self._autopilot.patience:
+    def _check_silence(self, time_us: int) -> None:
+        exit_report = self.watch.process.exit_report if self.watch.process is not None else ""
+        if not exit_report and time.monotonic() - self._answer_time < self._autopilot.patience:
             return
         motors_running = any(self._outputs)
-        self._outputs, self._known = [0.0] * MOTOR_COUNT, False
+        self._outputs, self._is_connected = [0.0] * MOTOR_COUNT, False
         reason = exit_report or f"{self.title} has not answered for {self._autopilot.patience:g} s"
-        self.watch.lost(f"{reason} at {time_us / 1e6:.3f} s", motors_running)
+        self.watch.handle_loss(f"{reason} at {time_us / 1e6:.3f} s", motors_running)
 
 
 def _receive_packet(sock: socket.socket) -> tuple[bytes, Address | None]:
@@ -367,10 +369,10 @@ def _receive_packet(sock: socket.socket) -> tuple[bytes, Address | None]:
         return b"", None
 
 
-def takes_options(binary: Path) -> bool:
+def accepts_ip_option(binary: Path) -> bool:
     """Whether the program expects its simulator's address as `--ip`, as versions after 2025.12 do; searches the binary."""
     with open(binary, "rb") as program:
-        return b"--ip" in program.read(MOST_OF_A_PROGRAM)
+        return b"--ip" in program.read(MAX_BINARY_BYTES)
 
 
 def firmware_version(host: str) -> tuple[int, int] | None:
@@ -387,20 +389,20 @@ def firmware_version(host: str) -> tuple[int, int] | None:
     return (answer[5], answer[6]) if answer[:5] == b"$M>\x03\x03" and len(answer) >= 8 else None
 
 
-def _cli(host: str, deadline: float, process: Process) -> socket.socket:
+def _open_cli(host: str, deadline: float, process: Process) -> socket.socket:
     while True:
         try:
             cli = socket.create_connection((host, CLI_PORT), timeout=2.0)
-            # close with a reset: a lingering port would be closed to the next Betaflight for a minute
+            # close with a reset: a port in TIME_WAIT would be unavailable to the next Betaflight for a minute
             cli.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return cli
         except OSError:
-            if time.monotonic() > deadline or process.ended:
+            if time.monotonic() > deadline or process.exit_report:
                 raise
             time.sleep(0.1)
 
 
-def _ask(cli: socket.socket, text: bytes) -> bytes:
+def _cli_exchange(cli: socket.socket, text: bytes) -> bytes:
     """Send text to its CLI; return the output up to the next prompt."""
     output = b""
     cli.settimeout(5.0)

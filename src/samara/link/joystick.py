@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from samara.control.stick_modes import Sticks
 from samara.core.atomic_files import atomic_write
-from samara.core.toml import File, Table, document
+from samara.core.toml import TomlFile, TomlTable, parse_document
 
 EVENT = struct.Struct("<IhBB")
 BUTTON, AXIS, INITIAL = 1, 2, 0x80
@@ -31,7 +31,7 @@ NO_DEVICE = (
     "no gamepad or RC transmitter is connected: expected one at {devices}/js*, a transmitter in its USB joystick mode; "
     "or fly with the keyboard in a browser: samara export web"
 )
-NOT_STICKS = re.compile(r"motion sensor|accelerometer|touchpad|keyboard|mouse", re.IGNORECASE)
+IGNORED_DEVICES = re.compile(r"motion sensor|accelerometer|touchpad|keyboard|mouse", re.IGNORECASE)
 TRANSMITTERS = re.compile(
     r"opentx|edgetx|ethos|frsky|radiomaster|jumper|taranis|flysky|spektrum|betafpv|tbs", re.IGNORECASE
 )
@@ -103,7 +103,7 @@ class Joystick:
         self.buttons: dict[int, bool] = {}
         self.presses: dict[int, int] = {}
         self.is_lost = False
-        self._rest = b""
+        self._incomplete_event = b""
 
     def poll(self) -> None:
         """Read the waiting events; set `is_lost` if the device is disconnected."""
@@ -116,13 +116,13 @@ class Joystick:
             if not data:
                 self.is_lost = True
                 return
-            data = self._rest + data
+            data = self._incomplete_event + data
             complete = len(data) - len(data) % EVENT.size
-            self._rest = data[complete:]
+            self._incomplete_event = data[complete:]
             for _, value, event_type, number in EVENT.iter_unpack(data[:complete]):
-                self._take(value, event_type, number)
+                self._handle_event(value, event_type, number)
 
-    def _take(self, value: int, event_type: int, number: int) -> None:
+    def _handle_event(self, value: int, event_type: int, number: int) -> None:
         if event_type & ~INITIAL == AXIS and number < MAX_AXES:
             self.axes[number] = value
         elif event_type & ~INITIAL == BUTTON:
@@ -148,8 +148,9 @@ def _device_name(file: int) -> str:
     return bytes(name).split(b"\0")[0].decode(errors="replace")
 
 
-class Hands:
-    """Stick positions from a joystick: `read` returns the sticks, or None if the device is lost; `armed` is the arm switch."""
+class StickInput:
+    """Stick positions from a joystick: `read` returns the sticks, or None if the device is lost; `is_armed` is the arm
+    switch."""
 
     def __init__(self, joystick: Joystick, stick_map: StickMap | None = None) -> None:
         self.joystick = joystick
@@ -179,7 +180,7 @@ class Hands:
         )
 
     @property
-    def armed(self) -> bool:
+    def is_armed(self) -> bool:
         """Whether the arm switch is high, or the last press of the arm button armed."""
         axis, button = self.stick_map.arm_axis, self.stick_map.arm_button
         by_axis = axis is not None and self.joystick.axes.get(axis, -FULL_SCALE) > 0
@@ -191,7 +192,7 @@ class Hands:
         self.joystick.close()
 
 
-def open_hands(device: str = "auto", devices: Path = DEVICES) -> Hands:
+def open_stick_input(device: str = "auto", devices: Path = DEVICES) -> StickInput:
     """Open the device of `--sticks`: `auto`, a layout (`transmitter`, `gamepad`), a device, or the file of a calibrated map.
 
     Raise JoystickError if no device is connected.
@@ -200,10 +201,10 @@ def open_hands(device: str = "auto", devices: Path = DEVICES) -> Hands:
     if device.endswith(".toml"):
         stick_map = load_stick_map(device)
     elif device != "auto" and stick_map is None:
-        return Hands(Joystick(device))
+        return StickInput(Joystick(device))
     if sys.platform != "linux":
-        raise JoystickError("gamepads are read on Linux only; expected it, or a browser: samara export web")
-    return Hands(_first_joystick(devices), stick_map)
+        raise JoystickError("gamepads are read on Linux only; expected Linux, or a browser: samara export web")
+    return StickInput(_first_joystick(devices), stick_map)
 
 
 def _first_joystick(devices: Path) -> Joystick:
@@ -211,7 +212,7 @@ def _first_joystick(devices: Path) -> Joystick:
     paths = sorted(devices.glob("js*"), key=lambda path: (len(path.name), path.name))
     for path in paths:
         joystick = Joystick(path)
-        if not NOT_STICKS.search(joystick.name):
+        if not IGNORED_DEVICES.search(joystick.name):
             return joystick
         joystick.close()
     raise JoystickError(NO_DEVICE.format(devices=devices))
@@ -226,10 +227,12 @@ def load_stick_map(path: str | Path) -> StickMap:
         data = file.read(MAX_MAP_BYTES + 1)
     if len(data) > MAX_MAP_BYTES:
         raise JoystickError(f"{path}: is larger than {MAX_MAP_BYTES} bytes; expected the map of a joystick")
-    table = Table(document(data.decode("utf-8", "replace"), str(path), JoystickError), File(str(path), JoystickError))
+    table = TomlTable(
+        parse_document(data.decode("utf-8", "replace"), str(path), JoystickError), TomlFile(str(path), JoystickError)
+    )
     table.schema(MAP_SCHEMA)
     roll, pitch, throttle, yaw = (_stick_axis(table.table(name)) for name in STICKS)
-    arm_axis, arm_button = (table.whole(key, -1, low=-1, high=255) for key in ("arm_axis", "arm_button"))
+    arm_axis, arm_button = (table.integer(key, -1, low=-1, high=255) for key in ("arm_axis", "arm_button"))
     springs, deadband = table.flag("springs", default=False), table.number("deadband", 0.0)
     if not 0.0 <= deadband < 0.5:
         raise table.error("deadband", deadband, "a number from 0 to below 0.5")
@@ -246,8 +249,8 @@ def load_stick_map(path: str | Path) -> StickMap:
     )
 
 
-def _stick_axis(table: Table) -> StickAxis:
-    number = table.whole("axis", 0, low=0, high=MAX_AXES - 1)
+def _stick_axis(table: TomlTable) -> StickAxis:
+    number = table.integer("axis", 0, low=0, high=MAX_AXES - 1)
     axis = StickAxis(
         number, table.number("low", -FULL_SCALE), table.number("centre", 0.0), table.number("high", FULL_SCALE)
     )
@@ -275,7 +278,7 @@ def save_stick_map(stick_map: StickMap, path: str | Path) -> None:
         file.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
-def calibrated(stick_map: StickMap, readings: Sequence[dict[int, int]]) -> StickMap:
+def calibrate_stick_map(stick_map: StickMap, readings: Sequence[dict[int, int]]) -> StickMap:
     """Return the map with the ranges of readings taken while all sticks were moved to their ends and then released.
 
     The last reading is the centre, except for a throttle that is not self-centring: its centre is the middle of its range.
@@ -291,7 +294,9 @@ def calibrated(stick_map: StickMap, readings: Sequence[dict[int, int]]) -> Stick
             )
         centre = values[-1] if name != "throttle" or stick_map.springs else (low + high) / 2
         if not low < centre < high:
-            raise JoystickError(f"{name}: axis {axis.number} rests at {centre:g}, its end; expected it to be let go")
+            raise JoystickError(
+                f"{name}: axis {axis.number} rests at {centre:g}, its end; expected the stick to be released"
+            )
         ends = (low, high) if axis.low < axis.high else (high, low)
         measured.append(StickAxis(axis.number, ends[0], centre, ends[1]))
     roll, pitch, throttle, yaw = measured

@@ -1,6 +1,6 @@
 """The interface of the links to autopilots, and the supervision of an autopilot's process.
 
-    link = open_link(Autopilot("px4", binary="build/px4_sitl_default/bin/px4"), vehicle, say=print)
+    link = open_link(Autopilot("px4", binary="build/px4_sitl_default/bin/px4"), vehicle, log_message=print)
     outputs = link.exchange(readings)          # one per rotor of the vehicle, 0 … 1, thrust linear in it
 
 Every link has this interface; only the protocol differs.
@@ -13,18 +13,18 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from samara.core.algebra import Vec3, norm
-from samara.link.process import Process, Start, StartFolder
+from samara.link.process import Process, StartFolder, StartScript
 from samara.link.sensor_snapshot import Readings
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.events import Order
 
-Say = Callable[[str, str], None]
+LogMessage = Callable[[str, str], None]
 """say(level, message)"""
 
-AT_ONCE = 0.2  # [s]: period at which a wait polls and checks the process
-MOST_RESTARTS = 3
+POLL_PERIOD = 0.2  # [s]: period at which a wait polls and checks the process
+MAX_RESTARTS = 3
 
 
 def task_orders(task: Trajectory) -> list[Order]:
@@ -61,10 +61,10 @@ class Link(Protocol):
     def exchange(self, readings: Readings) -> Sequence[float]:
         """Send the sensor readings and wait for the answer: one output per rotor, 0 … 1."""
 
-    def obey(self, order: Order) -> None:
+    def send_order(self, order: Order) -> None:
         """Send an order, as a ground station or a pilot's sticks do."""
 
-    def ending(self) -> Iterator[tuple[str, str]]:
+    def closing_report(self) -> Iterator[tuple[str, str]]:
         """Yield (level, message) pairs after the last exchange: the answer count and the orders that were not executed."""
 
     def close(self) -> None:
@@ -74,103 +74,105 @@ class Link(Protocol):
 class LinkContext(NamedTuple):
     """Arguments of `open_link(context) -> Link`, the function of every module that an `AutopilotType` names.
 
-    `beside` holds the links of the same flight; `controller` is the drone's controller.
+    `other_links` holds the links of the same flight; `controller` is the drone's controller.
     """
 
     autopilot: Autopilot
     vehicle: Vehicle
-    say: Say
-    beside: Sequence[Link] = ()
+    log_message: LogMessage
+    other_links: Sequence[Link] = ()
     controller: object = None
 
 
-class Repeated:
-    """A log that writes each message once and counts its repetitions, for at most `most` different messages."""
+class OnceLog:
+    """A log that writes each message once and counts its repetitions, for at most `max_messages` different messages."""
 
-    def __init__(self, say: Say, max_messages: int = 200) -> None:
-        self._say, self._most = say, max_messages
+    def __init__(self, say: LogMessage, max_messages: int = 200) -> None:
+        self._log_message, self._max_messages = say, max_messages
         self._count: dict[str, int] = {}
-        self._said: dict[str, tuple[str, str]] = {}
+        self._logged: dict[str, tuple[str, str]] = {}
 
-    def say(self, level: str, message: str, topic: str = "") -> None:
-        """Log the message unless it was logged before; `what` identifies a message whose text contains a changing value."""
+    def log(self, level: str, message: str, topic: str = "") -> None:
+        """Log the message unless it was logged before; `topic` identifies a message whose text contains a changing value."""
         key = topic or message
-        if key not in self._said and len(self._said) >= self._most:
+        if key not in self._logged and len(self._logged) >= self._max_messages:
             return
         self._count[key] = self._count.get(key, 0) + 1
-        if key not in self._said:
-            self._said[key] = level, message
-            self._say(level, message)
+        if key not in self._logged:
+            self._logged[key] = level, message
+            self._log_message(level, message)
 
-    def totals(self) -> Iterator[tuple[str, str]]:
+    def repetitions(self) -> Iterator[tuple[str, str]]:
         """Yield every message that occurred more than once, with its count."""
-        for key, (level, message) in self._said.items():
+        for key, (level, message) in self._logged.items():
             if self._count[key] > 1:
                 yield level, f"{self._count[key]} times in all: {message}"
 
 
-def counted(link: Link, missed: int) -> tuple[str, str]:
+def exchange_summary(link: Link, missed: int) -> tuple[str, str]:
     """Summarise the exchanges: packets answered, sent and missed."""
     return "info", f"{link.title} answered {link.answered} of {link.sent} packets, {missed} missed"
 
 
-class Watch:
+class AutopilotWatchdog:
     """Waits for an autopilot, restarts its process, and ends the flight when `on_loss` demands it."""
 
-    def __init__(self, autopilot: Autopilot, title: str, process: Process | None, start: Start, say: Say) -> None:
-        self._autopilot, self.title, self.process, self.say = autopilot, title, process, say
+    def __init__(
+        self, autopilot: Autopilot, title: str, process: Process | None, start: StartScript, say: LogMessage
+    ) -> None:
+        self._autopilot, self.title, self.process, self.log_message = autopilot, title, process, say
         self._start, self._restarts = start, 0
         self._folder: StartFolder | None = None
         if process is not None:
             process.start()
 
-    def until(self, poll_connection: Callable[[float], bool], endpoint: str) -> None:
-        """Poll `arrived(timeout)` until it is true; log the wait and how to start the autopilot.
+    def wait_until(self, poll_connection: Callable[[float], bool], endpoint: str) -> None:
+        """Poll `poll_connection(timeout)` until it is true; log the wait and how to start the autopilot.
 
         Raises:
             AutopilotLostError: after `wait` seconds of the `Autopilot`.
         """
         start_time, is_logged = time.monotonic(), False
         limit = self._autopilot.wait
-        while not poll_connection(AT_ONCE):
-            self.alive()
+        while not poll_connection(POLL_PERIOD):
+            self.restart_if_ended()
             elapsed = time.monotonic() - start_time
             if not is_logged and (self.process is None or elapsed > 5.0):
-                advice = "" if self.process is not None else f"; start it with: {self.how_to_start()}"
-                self.say("info", f"waiting for {self.title} {endpoint}{advice}")
+                advice = "" if self.process is not None else f"; start it with: {self.start_command()}"
+                self.log_message("info", f"waiting for {self.title} {endpoint}{advice}")
                 is_logged = True
             if elapsed > limit:
-                output = f"; its last output: {' / '.join(self.process.last_words())}" if self.process else ""
+                output = f"; its last output: {' / '.join(self.process.last_output())}" if self.process else ""
                 raise AutopilotLostError(f"{self.title} did not connect {endpoint} within {limit:g} s{output}")
 
-    def how_to_start(self) -> str:
+    def start_command(self) -> str:
         """Write the start script and return the shell command that runs it."""
         if self._folder is None:
-            self._folder = StartFolder(self._start, self._autopilot.type.variable)
-        return self._folder.words
+            self._folder = StartFolder(self._start, self._autopilot.registered_type.variable)
+        return self._folder.command_line
 
-    def alive(self) -> None:
+    def restart_if_ended(self) -> None:
         """Restart the process if it has ended, or end the flight."""
-        exit_report = self.process.ended if self.process is not None else ""
+        exit_report = self.process.exit_report if self.process is not None else ""
         if exit_report:
-            self.lost(exit_report)
+            self.handle_loss(exit_report)
 
-    def lost(self, reason: str, turning: bool = False) -> None:
-        """End the flight, or log the loss and prepare for the autopilot's return; `turning`: its motors were running."""
-        exit_report = self.process.ended_soon() if self.process is not None else ""
+    def handle_loss(self, reason: str, motors_running: bool = False) -> None:
+        """End the flight, or log the loss and prepare for the autopilot's return; `motors_running`: its motors were running."""
+        exit_report = self.process.wait_exit_report() if self.process is not None else ""
         if exit_report and exit_report not in reason:
             reason = f"{reason}: {exit_report}"
         if self._autopilot.on_loss == "end":
             raise AutopilotLostError(reason)
-        consequence = ", and will come back disarmed: in the air the drone falls" if turning else ""
+        consequence = ", and will come back disarmed: in the air the drone falls" if motors_running else ""
         if self.process is not None:
             self._restarts += 1
-            if self._restarts > MOST_RESTARTS:
-                raise AutopilotLostError(f"{reason}; it was restarted {MOST_RESTARTS} times")
-            self.say("warning", f"{reason}; restarting it{consequence}")
+            if self._restarts > MAX_RESTARTS:
+                raise AutopilotLostError(f"{reason}; it was restarted {MAX_RESTARTS} times")
+            self.log_message("warning", f"{reason}; restarting it{consequence}")
             self.process.start()
             return
-        self.say("warning", f"{reason}; the simulation waits until it is back{consequence}")
+        self.log_message("warning", f"{reason}; the simulation waits until it is back{consequence}")
 
     def close(self) -> None:
         """End the process and remove its folder."""

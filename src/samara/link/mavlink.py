@@ -15,7 +15,7 @@ from samara.core.lazy_import import MissingExtraError
 START = 0xFD
 HEADER, CHECKSUM, SIGNATURE = 10, 2, 13  # bytes
 SIGNED = 0x01  # incompatibility flag
-LARGEST = HEADER + 255 + CHECKSUM + SIGNATURE
+MAX_FRAME_SIZE = HEADER + 255 + CHECKSUM + SIGNATURE
 
 
 @lru_cache(maxsize=1)
@@ -29,7 +29,7 @@ def dialect() -> ModuleType:
 
 
 @lru_cache(maxsize=1)
-def checksum_of() -> Callable[..., int]:
+def checksum_function() -> Callable[..., int]:
     """Return the CRC-16/MCRF4XX function, from the library that pymavlink uses."""
     try:
         from fastcrc.crc16 import mcrf4xx  # type: ignore[import-not-found, unused-ignore]
@@ -40,27 +40,29 @@ def checksum_of() -> Callable[..., int]:
     return mcrf4xx
 
 
-class Layout(NamedTuple):
+class MavlinkMessageLayout(NamedTuple):
     """A message's id, its fields in wire order, and its CRC_EXTRA byte."""
 
     id: int
     packing: struct.Struct
-    seed: bytes
+    crc_extra: bytes
 
 
 @lru_cache(maxsize=256)
-def layout(name: str) -> Layout:
+def layout(name: str) -> MavlinkMessageLayout:
     """Return the layout of a message by its name, such as HIL_SENSOR."""
     message_class = getattr(dialect(), f"MAVLink_{name.lower()}_message")
-    return Layout(message_class.id, struct.Struct(message_class.unpacker.format), bytes([message_class.crc_extra]))
+    return MavlinkMessageLayout(
+        message_class.id, struct.Struct(message_class.unpacker.format), bytes([message_class.crc_extra])
+    )
 
 
-class Speaker:
+class FrameEncoder:
     """Encodes frames of one system and component, with consecutive sequence numbers."""
 
     def __init__(self, system: int, component: int) -> None:
         self.system, self._component, self._count = system, component, 0
-        self._checksum = checksum_of()
+        self._checksum = checksum_function()
 
     def frame(self, name: str, *fields: object) -> bytes:
         """Encode a message by its name, fields in wire order; trailing zeros are cut, as MAVLink 2 requires."""
@@ -73,7 +75,7 @@ class Speaker:
         body = head + payload
         return b"\xfd" + body + struct.pack("<H", self._checksum(body + seed))
 
-    def message(self, message: Any) -> bytes:
+    def encode(self, message: Any) -> bytes:
         """Encode a pymavlink message."""
         fields: list[object] = []
         for name in message.ordered_fieldnames:
@@ -84,7 +86,7 @@ class Speaker:
         return self.frame(message.get_type(), *fields)
 
 
-class Frame(NamedTuple):
+class MavlinkFrame(NamedTuple):
     """A received message: its id, its sender, and its fields in wire order."""
 
     id: int
@@ -93,23 +95,23 @@ class Frame(NamedTuple):
     fields: tuple[Any, ...]  # the dialect decides their types
 
 
-class Listener:
-    """Parses frames from a byte stream; invalid bytes are skipped and counted in `nonsense`."""
+class FrameParser:
+    """Parses frames from a byte stream; invalid bytes are skipped and counted in `skipped_bytes`."""
 
     def __init__(self, *names: str) -> None:
         self._layouts = {message_layout.id: message_layout for message_layout in (layout(name) for name in names)}
-        self.waiting = b""
-        self._checksum = checksum_of()
-        self.nonsense = 0
+        self.pending = b""
+        self._checksum = checksum_function()
+        self.skipped_bytes = 0
 
-    def hear(self, data: bytes) -> Iterator[Frame]:
+    def parse(self, data: bytes) -> Iterator[MavlinkFrame]:
         """Yield the frames that are complete; messages other than those named at construction are ignored."""
-        stream = self.waiting + data if self.waiting else data
+        stream = self.pending + data if self.pending else data
         position, size = 0, len(stream)
         while True:
             start = stream.find(START, position)
             if start != position:
-                self.nonsense += (size if start < 0 else start) - position
+                self.skipped_bytes += (size if start < 0 else start) - position
             if start < 0:
                 position = size
                 break
@@ -118,14 +120,14 @@ class Listener:
                 break
             length, flags = stream[position + 1], stream[position + 2]
             number = stream[position + 7] | stream[position + 8] << 8 | stream[position + 9] << 16
-            seed = self._seed(number, length) if flags <= SIGNED else None
+            seed = self._crc_extra(number, length) if flags <= SIGNED else None
             end = position + HEADER + length + CHECKSUM
             frame_end = end + (SIGNATURE if flags else 0)
             if seed is not None and size < frame_end:
                 break
             received_checksum = stream[end - 2] | stream[end - 1] << 8 if seed is not None else -1
             if seed is None or self._checksum(stream[position + 1 : end - CHECKSUM] + seed) != received_checksum:
-                self.nonsense += 1
+                self.skipped_bytes += 1
                 position += 1
                 continue
             message_layout = self._layouts.get(number)
@@ -137,15 +139,15 @@ class Listener:
             fields = message_layout.packing.unpack(
                 payload + bytes(missing) if missing > 0 else payload[: message_layout.packing.size]
             )
-            yield Frame(number, stream[position + 5], stream[position + 6], fields)
+            yield MavlinkFrame(number, stream[position + 5], stream[position + 6], fields)
             position = frame_end
-        self.waiting = stream[position:]
+        self.pending = stream[position:]
 
-    def _seed(self, number: int, length: int) -> bytes | None:
+    def _crc_extra(self, number: int, length: int) -> bytes | None:
         """Return the CRC_EXTRA of a message; None if the id is unknown or `length` too large, so that it is not waited for."""
         message_layout = self._layouts.get(number)
         if message_layout is not None:
-            return message_layout.seed if length <= message_layout.packing.size else None
+            return message_layout.crc_extra if length <= message_layout.packing.size else None
         message_class = dialect().mavlink_map.get(number)
         return (
             bytes([message_class.crc_extra])

@@ -11,17 +11,17 @@ from functools import lru_cache
 from samara.compiler.compiled_step import CompiledStep
 from samara.core.ops import clamp, safe_sqrt
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.physics.types import CALM, Command, State, Vehicle
 from samara.vehicles.exchange.throttle import HOVER_OUTPUT, full_thrust
 from samara.vehicles.limits import command_limits
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
-FRAMES = {4: "quad_x", 6: "hexa_x", 8: "octo_x"}
-NEAR = math.radians(22.0)  # just under half the angle between two rotors of an octorotor
+FRAME_BY_ROTOR_COUNT = {4: "quad_x", 6: "hexa_x", 8: "octo_x"}
+MAX_AZIMUTH_ERROR_RAD = math.radians(22.0)  # just under half the angle between two rotors of an octorotor
 
 
-def rotor_of_output(vehicle: Vehicle, system: str) -> tuple[int, ...]:
+def rotor_order(vehicle: Vehicle, system: str) -> tuple[int, ...]:
     """Return the vehicle's rotor index for each motor output of the autopilot, matched by azimuth and spin.
 
     Args:
@@ -31,19 +31,20 @@ def rotor_of_output(vehicle: Vehicle, system: str) -> tuple[int, ...]:
     Raises:
         ValueError: if a motor of the numbering has no rotor, or a rotor with the opposite spin.
     """
-    frame = FRAMES.get(len(vehicle.rotors))
+    frame = FRAME_BY_ROTOR_COUNT.get(len(vehicle.rotors))
     if frame is None or system not in NUMBERINGS[frame]:
-        supported = ", ".join(str(n) for n, name in FRAMES.items() if system in NUMBERINGS[name])
+        supported = ", ".join(str(n) for n, name in FRAME_BY_ROTOR_COUNT.items() if system in NUMBERINGS[name])
         raise ValueError(
             f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; {system} is wired for {supported}"
         )
     order = []
-    for motor in NUMBERINGS[frame][system].places:
+    for motor in NUMBERINGS[frame][system].rotors:
         azimuth = math.radians(motor.azimuth_deg)
         candidates = [
             i
             for i, rotor in enumerate(vehicle.rotors)
-            if abs(_between(math.atan2(rotor.r_B.y, rotor.r_B.x), azimuth)) < NEAR and i not in order
+            if abs(_angle_difference(math.atan2(rotor.r_B.y, rotor.r_B.x), azimuth)) < MAX_AZIMUTH_ERROR_RAD
+            and i not in order
         ]
         if len(candidates) != 1:
             raise ValueError(f"vehicle {vehicle.name!r} has no rotor {motor.name} for {system}'s {frame}; expected one")
@@ -56,7 +57,7 @@ def rotor_of_output(vehicle: Vehicle, system: str) -> tuple[int, ...]:
     return tuple(order)
 
 
-def _between(a: float, b: float) -> float:
+def _angle_difference(a: float, b: float) -> float:
     return math.remainder(a - b, 2.0 * math.pi)
 
 
@@ -68,7 +69,7 @@ def outputs_by_rotor(values: list[float], order: tuple[int, ...]) -> list[float]
     return by_rotor
 
 
-def speeds_for_outputs(
+def rotor_speeds_from_thrust_outputs(
     outputs: tuple[Scalar, ...], vehicle: Vehicle, full_thrust_per_rotor: Scalar
 ) -> tuple[Scalar, ...]:
     """Ωᵢ = √(uᵢ T_full / kF)  [rad/s]"""
@@ -78,16 +79,18 @@ def speeds_for_outputs(
     )
 
 
-def command_for_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle, full_thrust_per_rotor: Scalar) -> Command:
+def command_from_thrust_outputs(
+    outputs: tuple[Scalar, ...], vehicle: Vehicle, full_thrust_per_rotor: Scalar
+) -> Command:
     """Ωᵢ = √(uᵢ T_full / kF); return the command that holds Ω on the healthy vehicle."""
-    speeds = speeds_for_outputs(outputs, vehicle, full_thrust_per_rotor)
-    state: State = at_rest(vehicle)._replace(rotor_speed=speeds)
+    speeds = rotor_speeds_from_thrust_outputs(outputs, vehicle, full_thrust_per_rotor)
+    state: State = state_at_rest(vehicle)._replace(rotor_speed=speeds)
     command = vehicle.structure.actuation.steady_command(state, vehicle, CALM)
     limits = command_limits(vehicle)
     return tuple(clamp(u, *limits) for u in command) if limits else command
 
 
-def command_of_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle) -> Command:
+def command_from_motor_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle) -> Command:
     """Return u, or u Ω_max for a vehicle with commanded rotor speeds."""
     clamped = tuple(clamp(u, 0.0, 1.0) for u in outputs)
     if vehicle.structure.actuation.name != "speed":
@@ -95,8 +98,8 @@ def command_of_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle) -> Command
     return tuple(u * rotor.motor.speed_max for u, rotor in zip(clamped, vehicle.rotors, strict=True))
 
 
-def outputs_of_command(command: Command, vehicle: Vehicle) -> tuple[Scalar, ...]:
-    """Return the output of each rotor, 0 … 1: the inverse of `command_of_outputs` within its range."""
+def motor_outputs_from_command(command: Command, vehicle: Vehicle) -> tuple[Scalar, ...]:
+    """Return the output of each rotor, 0 … 1: the inverse of `command_from_motor_outputs` within its range."""
     if vehicle.structure.actuation.name != "speed":
         return tuple(clamp(u, 0.0, 1.0) for u in command)
     speeds = zip(command, vehicle.rotors, strict=True)
@@ -104,23 +107,23 @@ def outputs_of_command(command: Command, vehicle: Vehicle) -> tuple[Scalar, ...]
 
 
 @lru_cache(maxsize=64)
-def outputs_code(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> CompiledStep:
-    """Compile `command_for_outputs` for a vehicle: command from (outputs)."""
+def compile_thrust_outputs(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> CompiledStep:
+    """Compile `command_from_thrust_outputs` for a vehicle: command from (outputs)."""
     full_thrust_per_rotor = full_thrust(vehicle, hover_output)
     zeros = tuple(0.0 for _ in vehicle.rotors)
 
     def body(carry: Scalar, outputs: Scalar) -> Scalar:
-        return command_for_outputs(outputs, vehicle, full_thrust_per_rotor)
+        return command_from_thrust_outputs(outputs, vehicle, full_thrust_per_rotor)
 
     return CompiledStep(body, zeros, zeros)
 
 
 @lru_cache(maxsize=64)
-def commands_code(vehicle: Vehicle) -> CompiledStep:
-    """Compile `command_of_outputs` for a vehicle: command from (outputs)."""
+def compile_motor_outputs(vehicle: Vehicle) -> CompiledStep:
+    """Compile `command_from_motor_outputs` for a vehicle: command from (outputs)."""
     zeros = tuple(0.0 for _ in vehicle.rotors)
 
     def body(carry: Scalar, outputs: Scalar) -> Scalar:
-        return command_of_outputs(outputs, vehicle)
+        return command_from_motor_outputs(outputs, vehicle)
 
     return CompiledStep(body, zeros, zeros)

@@ -10,7 +10,7 @@ Address: TypeAlias = tuple[str, int]
 """Host and port"""
 
 
-def bound(host: str, port: int, advice: str, *, stream: bool = False) -> socket.socket:
+def bind_socket(host: str, port: int, advice: str, *, stream: bool = False) -> socket.socket:
     """Bind a UDP or TCP socket to a port; raise ValueError with `advice` if the port is in use."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM if stream else socket.SOCK_DGRAM)
     try:
@@ -28,13 +28,13 @@ def require_free(host: str, advice: str, *, udp: Iterable[int] = (), tcp: Iterab
     """Raise ValueError if a port that an autopilot will open is in use."""
     for ports, stream in ((udp, False), (tcp, True)):
         for port in ports:
-            with closing(bound(host, port, advice, stream=stream)):
+            with closing(bind_socket(host, port, advice, stream=stream)):
                 continue
 
 
 def network_warning(title: str, *, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> str:
     """Name the ports that an autopilot has opened on all network interfaces, and how to close them; "" if there are none."""
-    exposed = open_to_network(udp=udp, tcp=tcp)
+    exposed = exposed_ports(udp=udp, tcp=tcp)
     if not exposed:
         return ""
     names = ", ".join(f"{protocol} {port}" for protocol, ports in exposed.items() for port in ports)
@@ -48,7 +48,7 @@ def network_warning(title: str, *, udp: Iterable[int] = (), tcp: Iterable[int] =
     )
 
 
-def open_to_network(*, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> dict[str, list[int]]:
+def exposed_ports(*, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> dict[str, list[int]]:
     """List the ports that a program has opened on all network interfaces, by protocol: {"TCP": [5761], …}.
 
     Linux lists them in /proc/net; on other systems the result is empty.
@@ -70,11 +70,11 @@ def open_to_network(*, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> dict
     return result
 
 
-def other_flight(instance: int) -> str:
+def other_flight_advice(instance: int) -> str:
     """Advice for a port of the simulator that another flight uses."""
     return f"is another flight there? End it, or fly with instance = {instance + 1}"
 
 
-def other_process(title: str, instance: int) -> str:
+def other_process_advice(title: str, instance: int) -> str:
     """Advice for a port of the autopilot that another autopilot uses."""
     return f"{title} is already running for instance {instance}; end it, or fly with instance = {instance + 1}"

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from samara.scenario.autopilot_types import AutopilotType, Executable
 
-GRACE = 2.0  # [s], from SIGTERM to SIGKILL
+SIGTERM_TIMEOUT = 2.0  # [s], from SIGTERM to SIGKILL
 LAST_LINES = 5
-ENDING = 0.5  # [s], from the loss of a connection to the exit of its process
-WITH_ITS_PARENT = """
+EXIT_TIMEOUT = 0.5  # [s], from the loss of a connection to the exit of its process
+PARENT_DEATH_SCRIPT = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
 if os.getppid() != int(sys.argv[1]):
@@ -39,7 +39,7 @@ class Process:
         command: program and arguments.
         environment: variables added to the current environment.
         files: files to write into `folder`, by relative path.
-        polite: send SIGTERM before SIGKILL.
+        sigterm_first: send SIGTERM before SIGKILL.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class Process:
         environment: Mapping[str, str] | None = None,
         files: Mapping[str, bytes] | None = None,
         *,
-        polite: bool = True,
+        sigterm_first: bool = True,
     ) -> None:
-        self.command, self._environment, self._polite = list(command), dict(environment or {}), polite
+        self.command, self._environment, self._sigterm_first = list(command), dict(environment or {}), sigterm_first
         self.folder = Path(tempfile.mkdtemp(prefix="samara-autopilot-"))
         for name, content in (files or {}).items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ class Process:
         try:
             with open(self.log, "wb") as output:
                 self.running = subprocess.Popen(
-                    _with_its_parent(self.command),
+                    _command_with_parent_death_signal(self.command),
                     cwd=self.folder,
                     env={**os.environ, **self._environment},
                     stdin=subprocess.DEVNULL,
@@ -79,23 +79,23 @@ class Process:
             ) from None
 
     @property
-    def ended(self) -> str:
+    def exit_report(self) -> str:
         """Exit status and last output; "" while the process runs."""
         code = None if self.running is None else self.running.poll()
         if code is None:
             return ""
         how = f"by signal {-code} ({_signal_name(-code)})" if code < 0 else f"with status {code}"
-        output = " / ".join(self.last_words())
+        output = " / ".join(self.last_output())
         return f"{Path(self.command[0]).name} ended {how}" + (f"; its last output: {output}" if output else "")
 
-    def ended_soon(self) -> str:
-        """Return `ended` after a short wait: a process whose connection broke may be about to exit."""
+    def wait_exit_report(self) -> str:
+        """Return `exit_report` after a short wait: a process whose connection broke may be about to exit."""
         if self.running is not None:
             with suppress(subprocess.TimeoutExpired):
-                self.running.wait(ENDING)
-        return self.ended
+                self.running.wait(EXIT_TIMEOUT)
+        return self.exit_report
 
-    def last_words(self, lines: int = LAST_LINES) -> list[str]:
+    def last_output(self, lines: int = LAST_LINES) -> list[str]:
         """Return the last non-empty lines of its output."""
         try:
             output = self.log.read_bytes()[-4000:].decode(errors="replace")
@@ -108,23 +108,23 @@ class Process:
         process = self.running
         if process is None:
             return
-        if process.poll() is None and self._polite:
-            self._end(process, politely=True)
+        if process.poll() is None and self._sigterm_first:
+            self._signal_group(process, terminate=True)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE)
-        self._end(process, politely=False)
+                process.wait(SIGTERM_TIMEOUT)
+        self._signal_group(process, terminate=False)
         process.wait()
         self.running = None  # last: after an interrupt during the waits above, a later call can still end the process
 
     @staticmethod
-    def _end(process: "subprocess.Popen[bytes]", *, politely: bool) -> None:
+    def _signal_group(process: "subprocess.Popen[bytes]", *, terminate: bool) -> None:
         """Signal the process group; on systems without process groups, such as Windows, only the process."""
         killpg = getattr(os, "killpg", None)
         with suppress(ProcessLookupError, PermissionError):
             if killpg is None:
-                process.terminate() if politely else process.kill()
+                process.terminate() if terminate else process.kill()
             else:
-                killpg(process.pid, signal.SIGTERM if politely else signal.SIGKILL)
+                killpg(process.pid, signal.SIGTERM if terminate else signal.SIGKILL)
 
     def close(self) -> None:
         """End the process and remove its folder."""
@@ -133,7 +133,7 @@ class Process:
         atexit.unregister(self.close)
 
 
-def _with_its_parent(command: list[str]) -> list[str]:
+def _command_with_parent_death_signal(command: list[str]) -> list[str]:
     """Wrap the command such that Linux kills the process when the thread that started it ends, for whatever reason.
 
     A short Python script sets PR_SET_PDEATHSIG and executes the program. `preexec_fn` is not an option: it runs with locks that
@@ -141,7 +141,7 @@ def _with_its_parent(command: list[str]) -> list[str]:
     """
     if sys.platform != "linux" or not sys.executable:
         return command
-    return [sys.executable, "-I", "-S", "-c", WITH_ITS_PARENT, str(os.getpid()), *command]
+    return [sys.executable, "-I", "-S", "-c", PARENT_DEATH_SCRIPT, str(os.getpid()), *command]
 
 
 def _signal_name(number: int) -> str:
@@ -194,17 +194,17 @@ def require_binary(path: str | Path, program: str) -> Path:
     return resolved
 
 
-NAME = "start.sh"
+SCRIPT_NAME = "start.sh"
 
 
-class Start(NamedTuple):
+class StartScript(NamedTuple):
     """A start script: default program, shell lines that start "$program", environment and files."""
 
     program: str
     lines: tuple[str, ...]
     environment: Mapping[str, str] = {}
     files: Mapping[str, str | bytes] = {}
-    remark: str = ""
+    note: str = ""
 
     def script(self, variable: str) -> str:
         """Return the text of the script `sh start.sh [program]`, which runs in the folder with its files.
@@ -216,7 +216,7 @@ class Start(NamedTuple):
         return "\n".join(
             [
                 "#!/bin/sh",
-                f"# sh {NAME} [program]: the default program is {source}.",
+                f"# sh {SCRIPT_NAME} [program]: the default program is {source}.",
                 f'name="${{1:-{default}}}"',
                 'program="$(command -v "$name")" || { echo "$name: not found; expected: sh $0 PROGRAM" >&2; exit 1; }',
                 'program="$(cd "$(dirname "$program")" && pwd)/$(basename "$program")"',
@@ -232,14 +232,16 @@ class Start(NamedTuple):
 class StartFolder:
     """A folder with a start script and its files."""
 
-    def __init__(self, start: Start, variable: str) -> None:
+    def __init__(self, start: StartScript, variable: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="samara-start-"))
-        self._files = {NAME: start.script(variable), **start.files}
+        self._files = {SCRIPT_NAME: start.script(variable), **start.files}
         for name, content in self._files.items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-        (self.folder / NAME).chmod(0o755)
-        self.words = f"sh {shlex.quote(str(self.folder / NAME))}" + (f" ({start.remark})" if start.remark else "")
+        (self.folder / SCRIPT_NAME).chmod(0o755)
+        self.command_line = f"sh {shlex.quote(str(self.folder / SCRIPT_NAME))}" + (
+            f" ({start.note})" if start.note else ""
+        )
 
     def close(self) -> None:
         """Remove the folder unless the autopilot has written files to it."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from samara.core.algebra import Quat, Vec3
-from samara.link.mavlink import Listener, layout
-from samara.link.ports import bound
+from samara.link.mavlink import FrameParser, layout
+from samara.link.ports import bind_socket
 from samara.physics.frames import Geodetic, enu_from_geodetic, state_enu_flu_from_ned_frd
 from samara.physics.types import State
 from samara.scenario.autopilot import LOOPBACK
@@ -42,7 +42,7 @@ class SihReceiver:
     def __init__(self, instance: int = 0, origin: "SharedOrigin | None" = None) -> None:
         self.port = PORT + instance
         advice = "is Hawkeye, jMAVSim or another `samara view --px4-sih` open? End it first"
-        self._socket = bound(LOOPBACK, self.port, advice)
+        self._socket = bind_socket(LOOPBACK, self.port, advice)
         self._socket.setblocking(False)
         self.origin = origin or SharedOrigin()
         self._state_id, self._outputs_id = layout("HIL_STATE_QUATERNION").id, layout("HIL_ACTUATOR_CONTROLS").id
@@ -56,13 +56,13 @@ class SihReceiver:
         """Read the waiting packets; return whether there is a new state."""
         previous = self.latest
         for data in self._packets():
-            listener = Listener("HIL_STATE_QUATERNION", "HIL_ACTUATOR_CONTROLS")  # a datagram holds whole frames
-            for frame in listener.hear(data):
+            listener = FrameParser("HIL_STATE_QUATERNION", "HIL_ACTUATOR_CONTROLS")  # a datagram holds whole frames
+            for frame in listener.parse(data):
                 if frame.id == self._outputs_id:
-                    self._take_outputs(frame.fields)
+                    self._store_outputs(frame.fields)
                 else:
-                    self._take_state(frame.fields)
-            self.rejected += bool(listener.nonsense or listener.waiting)
+                    self._store_state(frame.fields)
+            self.rejected += bool(listener.skipped_bytes or listener.pending)
         return self.latest is not previous
 
     def _packets(self) -> Iterator[bytes]:
@@ -72,12 +72,12 @@ class SihReceiver:
             except OSError:  # nothing is left
                 return
 
-    def _take_outputs(self, fields: tuple[Any, ...]) -> None:
+    def _store_outputs(self, fields: tuple[Any, ...]) -> None:
         """Store the motor outputs; NaN marks an unused output."""
         self._outputs = tuple(min(max(u, 0.0), 1.0) if math.isfinite(u) else 0.0 for u in fields[2:18])
         self._armed = bool(fields[18] & ARMED)
 
-    def _take_state(self, fields: tuple[Any, ...]) -> None:
+    def _store_state(self, fields: tuple[Any, ...]) -> None:
         time_us, (q, rates, geodetic, v) = fields[0], (fields[1:5], fields[5:8], fields[8:11], fields[11:14])
         if not any(geodetic[:2]):
             return  # PX4 sends zeros until its simulator has a position
@@ -90,7 +90,7 @@ class SihReceiver:
         ned = State(
             Vec3(0.0, 0.0, 0.0), Vec3(*(0.01 * x for x in v)), Quat(*(x / length for x in q)), Vec3(*map(float, rates))
         )
-        body = state_enu_flu_from_ned_frd(ned)._replace(p_W=self.origin.position_of(position))
+        body = state_enu_flu_from_ned_frd(ned)._replace(p_W=self.origin.local_position(position))
         if self.latest is not None and time_us < self.latest.time_us:
             self.restarts += 1
         self.latest = SihState(time_us, body, self._outputs, self._armed)
@@ -114,13 +114,13 @@ class SharedOrigin:
     """Origin of the local frame: the first position that is converted."""
 
     def __init__(self) -> None:
-        self.place: Geodetic | None = None
+        self.origin: Geodetic | None = None
 
-    def position_of(self, position: Geodetic) -> Vec3:
+    def local_position(self, position: Geodetic) -> Vec3:
         """East, north, up from the origin  [m]."""
-        if self.place is None:
-            self.place = position
-        return Vec3(*(float(x) for x in enu_from_geodetic(position, self.place)))
+        if self.origin is None:
+            self.origin = position
+        return Vec3(*(float(x) for x in enu_from_geodetic(position, self.origin)))
 
 
 def wait_for_any(receivers: list[SihReceiver], seconds: float) -> None:

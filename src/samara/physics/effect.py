@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 EffectFunction: TypeAlias = Callable[[Tree, "State", "Command", "Vehicle", "Environment"], Result]
 """A function of the effect's state and of the vehicle's state, command, vehicle and environment."""
-Uncommanded: TypeAlias = Callable[[Tree, "State", "Vehicle", "Environment"], Result]
+CommandFreeFunction: TypeAlias = Callable[[Tree, "State", "Vehicle", "Environment"], Result]
 """An `EffectFunction` that does not depend on the command."""
 
 
@@ -56,7 +56,7 @@ def _no_rate(effect_state: object, state: object, command: object, vehicle: obje
     return ()
 
 
-def _as_it_is(effect_state: Tree, state: object, command: object, vehicle: object, environment: object) -> Tree:
+def _unchanged_state(effect_state: Tree, state: object, command: object, vehicle: object, environment: object) -> Tree:
     return effect_state
 
 
@@ -69,18 +69,18 @@ class Role(StrEnum):
 
     WEIGHT = "weight"  # accelerates all parts equally: no accelerometer measures it
     THRUST = "thrust"  # the wrench that the command controls: of the rotors, or directly on the body
-    MOMENTUM = "momentum"  # of the rotors: 0 at constant rotor speeds without body rotation
-    DRAG = "drag"  # of the airframe, in the air
-    CONTACT = "contact"  # with the ground
+    MOMENTUM = "momentum"  # torque of the rotors' angular momentum: 0 at constant rotor speeds without body rotation
+    DRAG = "drag"  # drag of the airframe
+    CONTACT = "contact"  # contact with the ground
     ACTUATOR = "actuator"  # dynamics between the command and the motors
     SUPPLY = "supply"  # power supply of the motors
     SHAPE = "shape"  # geometry of the body; no wrench
     ROTOR_AIR = "rotor_air"  # effect of moving air on the rotors; at most one per vehicle
     STRUCTURE = "structure"  # response to the wrenches of all other effects
-    FORCE = "force"  # any other
+    FORCE = "force"  # any other wrench
 
 
-PROVIDED = ("hub_wind_W", "pushes")
+OPTIONAL_ENVIRONMENT_FIELDS = ("hub_wind_W", "external_wrenches")
 """Environment fields that a simulation fills only for vehicles with an effect that reads them; () for all others"""
 
 
@@ -92,59 +92,62 @@ class Effect:
         initial(vehicle): the initial state of the effect, a named tuple or ().
         derivative(effect_state, state, command, vehicle, environment): the rate of that state, in the same shape.
         wrench(effect_state, state, command, vehicle, environment): the wrench on the body.
-        settled(effect_state, state, command, vehicle, environment): the steady state of the effect while all other states are
-            constant.
+        steady_state(effect_state, state, command, vehicle, environment): the state at which it comes to rest while all other
+            states are constant.
         loads(effect_state, state, vehicle, environment): the load of each rotor, in place of kF Ω² and kM Ω².
-        more_loads(effect_state, state, vehicle, environment): an increment on the load of each rotor, such as the loss of
-            thrust in a climb.
+        additional_loads(effect_state, state, vehicle, environment): an increment on the load of each rotor, such as the loss
+            of thrust in a climb.
         idle(effect_state, state, vehicle, environment): a condition under which wrench and rates are exactly 0 for every finite
             state and every command, such as contact in the air. Compiled code then skips the effect and computes the same bits
             (`samara.physics.idle_effects`).
 
     Properties:
         role: its role in the flight.
-        reads: the optional fields of the environment it needs: "hub_wind_W", "pushes".
+        reads: the optional fields of the environment it needs: "hub_wind_W", "external_wrenches".
         planned: whether planners, predictions and gain designs include it.
         trimmed: whether the hover trim includes it.
-        counted: whether it scales the rotor loads by a fixed factor in hover, which trim, planners and gain designs include
-            (`samara.vehicles.trim`).
-        turns: whether its force depends on the attitude.
+        scales_hover_loads: whether it scales the rotor loads by a fixed factor in hover, which trim, planners and gain designs
+            include (`samara.vehicles.trim`).
+        attitude_dependent: whether its force depends on the attitude.
         state_unit: the unit of a state that is not a named tuple.
-        state_about: a short description of the state for exported code.
+        state_description: a short description of the state for exported code.
     """
 
     name: str
     initial: Callable[["Vehicle"], Tree] = _no_state
     derivative: EffectFunction[Tree] = _no_rate
     wrench: EffectFunction[Wrench] = _no_wrench
-    settled: EffectFunction[Tree] = _as_it_is
-    loads: Uncommanded[tuple["RotorLoad", ...]] | None = None
+    steady_state: EffectFunction[Tree] = _unchanged_state
+    loads: CommandFreeFunction[tuple["RotorLoad", ...]] | None = None
     role: Role = Role.FORCE
     reads: tuple[str, ...] = ()
     planned: bool = True
     trimmed: bool = True
-    turns: bool = True
+    attitude_dependent: bool = True
     state_unit: str = "1"
-    state_about: str = ""
-    idle: Uncommanded[Scalar] | None = None
-    more_loads: Uncommanded[tuple["RotorLoad", ...]] | None = None
-    counted: bool = False
+    state_description: str = ""
+    idle: CommandFreeFunction[Scalar] | None = None
+    additional_loads: CommandFreeFunction[tuple["RotorLoad", ...]] | None = None
+    scales_hover_loads: bool = False
 
     def __post_init__(self) -> None:
         for field in self.reads:
-            if field not in PROVIDED:
-                raise ValueError(f"effect {self.name!r} reads {field!r}; expected only {' and '.join(PROVIDED)}")
+            if field not in OPTIONAL_ENVIRONMENT_FIELDS:
+                raise ValueError(
+                    f"effect {self.name!r} reads {field!r}; expected only {' and '.join(OPTIONAL_ENVIRONMENT_FIELDS)}"
+                )
 
 
 @dataclass(frozen=True)
 class Actuation:
     """The meaning of a command, and the rotor dynamics it drives.
 
-    `rotor_acceleration(state, command, vehicle, environment)` returns Ω̇ of every rotor [rad/s²]. `command_for(state,
-    accelerations, vehicle, environment)` is its inverse, `steady_command(state, vehicle, environment)` its inverse at Ω̇ = 0.
+    `rotor_acceleration(state, command, vehicle, environment)` returns Ω̇ of every rotor [rad/s²].
+    `command_from_acceleration(state, accelerations, vehicle, environment)` is its inverse, and
+    `steady_command(state, vehicle, environment)` its inverse at Ω̇ = 0.
     """
 
     name: str
     rotor_acceleration: Callable[["State", "Command", "Vehicle", "Environment"], tuple[Scalar, ...]]
     steady_command: Callable[["State", "Vehicle", "Environment"], "Command"]
-    command_for: Callable[["State", tuple[Scalar, ...], "Vehicle", "Environment"], "Command"]
+    command_from_acceleration: Callable[["State", tuple[Scalar, ...], "Vehicle", "Environment"], "Command"]

@@ -229,7 +229,7 @@ def geodetic_from_earth(p_earth: EarthPosition) -> Geodetic:
 
 
 def enu_from_geodetic(position: Geodetic, origin: Geodetic) -> Vec3:
-    """p_ENU = R(φ₀, λ₀) (r(place) − r(origin)): the tangent plane at the origin  [m]
+    """p_ENU = R(φ₀, λ₀) (r(position) − r(origin)): the position in the tangent plane at the origin  [m]
 
     Written in Δφ, Δλ, Δh, so that the Earth's radius does not cancel the digits of nearby positions:
     e = (N+h) cos φ sin Δλ,  n = (N+h)(sin Δφ + 2 cos φ sin φ₀ sin²½Δλ) − e² cos φ₀ Δ(N sin φ),

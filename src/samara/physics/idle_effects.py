@@ -18,19 +18,19 @@ from samara.physics.effect import Effect
 from samara.physics.types import Command, Environment, State, Vehicle
 
 
-class Resting(NamedTuple):
+class IdleEffectState(NamedTuple):
     """The state of a suspended effect, and the time during which the effect was not idle [s]."""
 
-    own: Tree
-    busy: Scalar
+    effect_state: Tree
+    active_time: Scalar
 
 
-def has_idle(vehicle: Vehicle) -> bool:
+def has_idle_conditions(vehicle: Vehicle) -> bool:
     """Return whether any effect of the vehicle has an idle condition."""
     return any(effect.idle is not None for effect in vehicle.structure.effects)
 
 
-def all_idle(state: State, vehicle: Vehicle, environment: Environment) -> Scalar:
+def is_idle(state: State, vehicle: Vehicle, environment: Environment) -> Scalar:
     """Return the condition that all effects with an idle condition are idle in this state."""
     idle: Scalar = True
     for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True):
@@ -40,47 +40,51 @@ def all_idle(state: State, vehicle: Vehicle, environment: Environment) -> Scalar
     return idle
 
 
-def quiet(vehicle: Vehicle) -> Vehicle:
+def suspend_idle_effects(vehicle: Vehicle) -> Vehicle:
     """Return the vehicle with suspended effects in place of those with an idle condition."""
-    effects = tuple(effect if effect.idle is None else _resting(effect) for effect in vehicle.structure.effects)
+    effects = tuple(effect if effect.idle is None else _suspend_effect(effect) for effect in vehicle.structure.effects)
     return replace(vehicle, structure=replace(vehicle.structure, effects=effects))
 
 
-def quieted(state: State, vehicle: Vehicle) -> State:
-    """Convert a state of the vehicle into one of the suspended vehicle (`quiet`), with b = 0."""
+def suspend_effect_states(state: State, vehicle: Vehicle) -> State:
+    """Convert a state of the vehicle into one of the suspended vehicle (`suspend_idle_effects`), with b = 0."""
     pairs = zip(vehicle.structure.effects, state.effects, strict=True)
     return state._replace(
         effects=tuple(
-            effect_state if effect.idle is None else Resting(effect_state, 0.0) for effect, effect_state in pairs
+            effect_state if effect.idle is None else IdleEffectState(effect_state, 0.0)
+            for effect, effect_state in pairs
         )
     )
 
 
-def woken(state: State) -> tuple[State, Scalar]:
+def resume_effect_states(state: State) -> tuple[State, Scalar]:
     """Convert a state of the suspended vehicle back, and return it with the condition that all effects were idle."""
     idle: Scalar = True
     effects = []
     for effect_state in state.effects:
-        if isinstance(effect_state, Resting):
-            effect_idle = equal(effect_state.busy, 0.0)
-            effect_state, idle = effect_state.own, effect_idle if idle is True else logical_and(idle, effect_idle)
+        if isinstance(effect_state, IdleEffectState):
+            effect_idle = equal(effect_state.active_time, 0.0)
+            effect_state, idle = (
+                effect_state.effect_state,
+                effect_idle if idle is True else logical_and(idle, effect_idle),
+            )
         effects.append(effect_state)
     return state._replace(effects=tuple(effects)), idle
 
 
-def _resting(effect: Effect) -> Effect:
+def _suspend_effect(effect: Effect) -> Effect:
     """Return the effect without wrench and rates; its state integrates the time during which it was not idle."""
     idle = effect.idle
     assert idle is not None
 
-    def initial(vehicle: Vehicle) -> Resting:
-        return Resting(effect.initial(vehicle), 0.0)
+    def initial(vehicle: Vehicle) -> IdleEffectState:
+        return IdleEffectState(effect.initial(vehicle), 0.0)
 
     def rates(
-        idle_state: Resting, state: State, command: Command, vehicle: Vehicle, environment: Environment
-    ) -> Resting:
-        active_rate = where(idle(idle_state.own, state, vehicle, environment), 0.0, 1.0)
-        return Resting(_zero_rates(idle_state.own), active_rate)
+        idle_state: IdleEffectState, state: State, command: Command, vehicle: Vehicle, environment: Environment
+    ) -> IdleEffectState:
+        active_rate = where(idle(idle_state.effect_state, state, vehicle, environment), 0.0, 1.0)
+        return IdleEffectState(_zero_rates(idle_state.effect_state), active_rate)
 
     return Effect(effect.name, initial, rates, role=effect.role, reads=effect.reads, planned=effect.planned)
 

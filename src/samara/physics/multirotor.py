@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from samara.core.algebra import IDENTITY, ZERO, Attitude, Quat, Vec3
-from samara.core.integrate import integrator_named
+from samara.core.integrate import find_integrator
 from samara.core.quantity import Scalar
 from samara.core.tree import leaf_names, require_finite
 from samara.physics.effect import Wrench, add_wrenches
@@ -21,7 +21,7 @@ def wrench_breakdown(
     state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM
 ) -> dict[str, Wrench]:
     """Return the wrench of each effect by its name  [N, N·m]"""
-    return _breakdown(state, command, tilted(state, vehicle), environment)
+    return _breakdown(state, command, tilt_rotors(state, vehicle), environment)
 
 
 def _breakdown(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> dict[str, Wrench]:
@@ -33,7 +33,7 @@ def _breakdown(state: State, command: Command, vehicle: Vehicle, environment: En
 
 def wrench(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> Wrench:
     """F = Σ Fᵢ,  τ = Σ τᵢ over the effects, at the centre of mass  [N, N·m]"""
-    return _wrench(state, command, tilted(state, vehicle), environment)
+    return _wrench(state, command, tilt_rotors(state, vehicle), environment)
 
 
 def _wrench(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
@@ -48,7 +48,7 @@ def derivative(state: State, command: Command, vehicle: Vehicle, environment: En
 
     The rotor axes are those tilted by the servos.
     """
-    vehicle = tilted(state, vehicle)
+    vehicle = tilt_rotors(state, vehicle)
     total = _wrench(state, command, vehicle, environment)
     return State(
         p_W=state.v_W,
@@ -63,7 +63,7 @@ def derivative(state: State, command: Command, vehicle: Vehicle, environment: En
     )
 
 
-def at_rest(vehicle: Vehicle, p_W: Position = ZERO, q_WB: Attitude = IDENTITY) -> State:
+def state_at_rest(vehicle: Vehicle, p_W: Position = ZERO, q_WB: Attitude = IDENTITY) -> State:
     """Return the state with v = 0, ω = 0, Ω = 0 at a position and attitude."""
     return State(Vec3(*p_W), ZERO, Quat(*q_WB), ZERO, tuple(0.0 for _ in vehicle.rotors), initial_effects(vehicle))
 
@@ -74,7 +74,7 @@ def state_names(vehicle: Vehicle) -> tuple[str, ...]:
     Components of an effect start with the effect's name, without an index if there is only one, such as a single battery.
     """
     taken = set(State._fields)
-    names = leaf_names(at_rest(vehicle)._replace(effects=()))
+    names = leaf_names(state_at_rest(vehicle)._replace(effects=()))
     for effect, effect_state in zip(vehicle.structure.effects, initial_effects(vehicle), strict=True):
         name = effect.name
         while name in taken:
@@ -86,7 +86,7 @@ def state_names(vehicle: Vehicle) -> tuple[str, ...]:
     return tuple(names)
 
 
-def empty_command(vehicle: Vehicle) -> Command:
+def zero_command(vehicle: Vehicle) -> Command:
     """Return a command of zeros."""
     return (0.0,) * vehicle.command_size
 
@@ -98,15 +98,16 @@ def require_command_size(command: Command, vehicle: Vehicle) -> None:
         raise ValueError(f"command has {len(command)} numbers; vehicle {vehicle.name!r} ({actuation}) takes {size}")
 
 
-def environment_of(vehicle: Vehicle, environment: Environment = CALM) -> Environment:
+def complete_environment(vehicle: Vehicle, environment: Environment = CALM) -> Environment:
     """Return the environment with the optional fields that the vehicle reads, and effectiveness 1 for each motor.
 
-    A vehicle with an effect that reads `hub_wind_W` gets one wind per rotor; one that reads `pushes` gets one wrench of 0.
+    A vehicle with an effect that reads `hub_wind_W` gets one wind per rotor; one that reads `external_wrenches` gets one
+    wrench of 0.
     """
     return environment._replace(
         hub_wind_W=tuple(environment.wind_W for _ in vehicle.rotors) if vehicle.reads("hub_wind_W") else (),
-        pushes=(Wrench(),) if vehicle.reads("pushes") else (),
-        motor_power=tuple(1.0 for _ in vehicle.rotors),
+        external_wrenches=(Wrench(),) if vehicle.reads("external_wrenches") else (),
+        motor_effectiveness=tuple(1.0 for _ in vehicle.rotors),
     )
 
 
@@ -116,7 +117,7 @@ def tilt_angles(state: State, vehicle: Vehicle) -> tuple[Scalar, ...]:
     return angles
 
 
-def with_angles(state: State, angles: Sequence[Scalar], vehicle: Vehicle) -> State:
+def replace_tilt_angles(state: State, angles: Sequence[Scalar], vehicle: Vehicle) -> State:
     """Return the state with other servo angles [rad]."""
     if not vehicle.has("tilt"):
         return state
@@ -124,7 +125,7 @@ def with_angles(state: State, angles: Sequence[Scalar], vehicle: Vehicle) -> Sta
     return state._replace(effects=(*state.effects[:index], tuple(angles), *state.effects[index + 1 :]))
 
 
-def tilted(state: State, vehicle: Vehicle) -> Vehicle:
+def tilt_rotors(state: State, vehicle: Vehicle) -> Vehicle:
     """Return the vehicle with its rotor axes turned by the servos; unchanged without servos.
 
     `vehicle` must have the axes it was built with: axes that are already tilted would turn twice.
@@ -138,13 +139,13 @@ def tilted(state: State, vehicle: Vehicle) -> Vehicle:
     return replace(vehicle, rotors=tuple(rotors))
 
 
-def wrench_of_rotors(state: State, vehicle: Vehicle) -> Wrench:
+def total_rotor_wrench(state: State, vehicle: Vehicle) -> Wrench:
     """F, τ of all rotors at their speeds and servo angles, in calm air  [N, N·m]"""
-    return ROTORS.wrench((), state, (), tilted(state, vehicle), CALM)
+    return ROTORS.wrench((), state, (), tilt_rotors(state, vehicle), CALM)
 
 
 def steady_command(state: State, vehicle: Vehicle, environment: Environment = CALM) -> Command:
-    """Return the command that keeps the rotor speeds and then the servo angles of the state."""
+    """Return the command that holds the rotor speeds and servo angles of the state: rotors first, then servos."""
     command: Command = vehicle.structure.actuation.steady_command(state, vehicle, environment)
     if not vehicle.has("tilt"):
         return command
@@ -167,7 +168,7 @@ def step(
 
     Methods: euler, semi_implicit, midpoint, rk4, rk23, rk45; the last two choose their own steps within dt.
     """
-    integrator = integrator_named(method, what="method")
+    integrator = find_integrator(method, label="method")
     require_command_size(command, vehicle)
     command = tuple(command)
     require_finite(command, "command")

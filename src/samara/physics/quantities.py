@@ -11,7 +11,7 @@ from samara.core.algebra import UP, Quat, Vec3, dot, norm, rotate
 from samara.core.ops import acos, clamp, minimum, sqrt
 from samara.core.quantity import Scalar
 
-DEGREES = 180.0 / math.pi
+DEG_PER_RAD = 180.0 / math.pi
 
 
 def position_error(p_W: Vec3, reference_W: Vec3) -> Scalar:
@@ -37,7 +37,7 @@ def tilt(q_WB: Quat) -> Scalar:
 
 def tilt_deg(q_WB: Quat) -> Scalar:
     """The tilt in degrees."""
-    return DEGREES * tilt(q_WB)
+    return DEG_PER_RAD * tilt(q_WB)
 
 
 def squared_sine_of_half_tilt(q_WB: Quat) -> Scalar:
@@ -45,11 +45,11 @@ def squared_sine_of_half_tilt(q_WB: Quat) -> Scalar:
     return q_WB.x * q_WB.x + q_WB.y * q_WB.y
 
 
-def least_charge(charges: Sequence[Scalar]) -> Scalar:
+def min_charge(charges: Sequence[Scalar]) -> Scalar:
     """Return the lowest state of charge of all batteries, from 1 to 0; 1 without a battery."""
     return reduce(minimum, charges) if charges else 1.0
 
 
-def least_voltage(voltages: Sequence[Scalar]) -> Scalar:
+def min_voltage(voltages: Sequence[Scalar]) -> Scalar:
     """Return the lowest voltage of all batteries  [V]; ∞ without a battery."""
     return reduce(minimum, voltages) if voltages else math.inf

@@ -26,7 +26,7 @@ for vehicles commanded by rotor speed, an angle in radians. A body driven by a w
 Position: TypeAlias = Annotated[Vec3, Quantity("m", -100.0, 100.0)]
 
 
-BODY = 13  # components of p, v, q and ω, which every state has
+BODY_STATE_SIZE = 13  # components of p, v, q and ω, which every state has
 
 
 class State(NamedTuple):
@@ -42,9 +42,9 @@ class State(NamedTuple):
 
     def to_numpy(self, layout: str = "wxyz") -> "Array":
         """Return the components as an array, (n,) for one drone or (n, N) for N; `layout` is the order of the quaternion."""
-        from samara.core.tree import stacked
+        from samara.core.tree import stack_state
 
-        return stacked(self, layout)
+        return stack_state(self, layout)
 
     @staticmethod
     def from_numpy(x: object, layout: str | None = None, vehicle: "Vehicle | None" = None) -> "State":
@@ -53,14 +53,14 @@ class State(NamedTuple):
         With a vehicle, the array includes the states of its effects. Without one, all components after the body's are rotor
         speeds.
         """
-        from samara.core.tree import flatten, quaternion_order, rows_in, unstacked
+        from samara.core.tree import array_rows, flatten, quaternion_order, unstack_state
 
         quaternion_order(layout)
-        rows = rows_in(x, "a state")
+        rows = array_rows(x, "a state")
         if vehicle is None:
-            if len(rows) < BODY:
-                raise ValueError(f"a state has at least {BODY} components; got {len(rows)}")
-            template = State(ZERO, ZERO, IDENTITY, ZERO, (0.0,) * (len(rows) - BODY))
+            if len(rows) < BODY_STATE_SIZE:
+                raise ValueError(f"a state has at least {BODY_STATE_SIZE} components; got {len(rows)}")
+            template = State(ZERO, ZERO, IDENTITY, ZERO, (0.0,) * (len(rows) - BODY_STATE_SIZE))
         else:
             template = State(ZERO, ZERO, IDENTITY, ZERO, (0.0,) * len(vehicle.rotors), initial_effects(vehicle))
         expected = len(flatten(template))
@@ -68,16 +68,16 @@ class State(NamedTuple):
             raise ValueError(
                 f"a state of {vehicle.name if vehicle else 'this kind'!r} has {expected} components; got {len(rows)}"
             )
-        state: State = unstacked(rows, template, layout)
+        state: State = unstack_state(rows, template, layout)
         return state
 
 
 class Environment(NamedTuple):
     """Air, ground, power supply, external wrenches and motor effectiveness: constant during one physics step.
 
-    `hub_wind_W` is the wind at each rotor's hub; () means `wind_W` at all of them. `pushes` are external wrenches; they act on
-    vehicles with an effect that reads them, such as `PUSHED`. `motor_power` is the fraction of its commanded speed or duty that
-    each motor delivers: 0 is a failed motor, and () means that all are healthy.
+    `hub_wind_W` is the wind at each rotor's hub; () means `wind_W` at all of them. `external_wrenches`
+    act on vehicles with an effect that reads them, such as `EXTERNAL_WRENCH`. `motor_effectiveness` is the fraction of its
+    commanded speed or duty that each motor delivers: 0 is a failed motor, and () means that all are healthy.
     """
 
     wind_W: Annotated[Vec3, Quantity("m/s", -10.0, 10.0)] = ZERO
@@ -85,8 +85,8 @@ class Environment(NamedTuple):
     ground: Ground = Ground()
     battery_connected: Annotated[Scalar, Quantity("1", 0.0, 1.0)] = 1.0
     hub_wind_W: tuple[Annotated[Vec3, Quantity("m/s", -10.0, 10.0)], ...] = ()
-    pushes: tuple[Wrench, ...] = ()
-    motor_power: tuple[Annotated[Scalar, Quantity("1", 0.0, 1.0)], ...] = ()
+    external_wrenches: tuple[Wrench, ...] = ()
+    motor_effectiveness: tuple[Annotated[Scalar, Quantity("1", 0.0, 1.0)], ...] = ()
 
 
 CALM = Environment()
@@ -96,9 +96,9 @@ CALM = Environment()
 class Structure:
     """A vehicle without its parameters: name, actuation, effects and inflow model. Hashable; constant in a trace.
 
-    `sources`, `spreads` (standard deviation over value), `replaced` (paths of replaced parameters) and `options` (effects from
-    outside the package that a vehicle file may name, see `samara.EffectOption`) document the parameters. They do not count in
-    comparisons.
+    `sources`, `relative_uncertainties` (standard deviation over value), `replaced_parameters` (paths of replaced parameters)
+    and `effect_options` (effects from outside the package that a vehicle file may name, see `samara.EffectOption`)
+    document the parameters. They do not count in comparisons.
     """
 
     name: str
@@ -107,9 +107,9 @@ class Structure:
     inflow: Callable[[Scalar, Scalar, Scalar], Scalar] | None = None
     description: str = field(default="", compare=False)
     sources: tuple[tuple[str, str], ...] = field(default=(), compare=False)
-    spreads: tuple[tuple[str, float], ...] = field(default=(), compare=False)
-    replaced: tuple[str, ...] = field(default=(), compare=False)
-    options: tuple[Any, ...] = field(default=(), compare=False)
+    relative_uncertainties: tuple[tuple[str, float], ...] = field(default=(), compare=False)
+    replaced_parameters: tuple[str, ...] = field(default=(), compare=False)
+    effect_options: tuple[Any, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,8 @@ class Vehicle:
         return any(candidate.name == effect for candidate in self.structure.effects)
 
     def reads(self, field: str) -> bool:
-        """Return whether an effect reads this optional field of the environment (`samara.physics.effect.PROVIDED`)."""
+        """Return whether an effect reads this optional field of the environment
+        (`samara.physics.effect.OPTIONAL_ENVIRONMENT_FIELDS`)."""
         return any(field in effect.reads for effect in self.structure.effects)
 
     def index(self, effect: str) -> int:
@@ -188,8 +189,8 @@ class Vehicle:
         vehicle, all_changes = self, {**(changes or {}), **named_changes}
         for path, value in all_changes.items():
             vehicle = _replace_parameter(vehicle, path, value)
-        replaced = (*vehicle.structure.replaced, *all_changes)
-        return replace(vehicle, structure=replace(vehicle.structure, replaced=replaced))
+        replaced = (*vehicle.structure.replaced_parameters, *all_changes)
+        return replace(vehicle, structure=replace(vehicle.structure, replaced_parameters=replaced))
 
     def __str__(self) -> str:
         return str(present("Vehicle.text", self))

@@ -1,8 +1,8 @@
 """Plans: trajectories as functions of time, differential flatness, and time-optimal flight through points."""
 
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 from samara.physics.types import Reference
-from samara.plan.reference import Leg
+from samara.plan.reference import StraightLeg
 from samara.plan.trajectory import (
     Trajectory,
     Waypoint,
@@ -14,24 +14,52 @@ from samara.plan.trajectory import (
     legs,
     line,
     lissajous,
+    minimum_snap,
     race,
     sequence,
     stop,
     take_off,
-    through,
     transfer,
     waypoints,
 )
 
 __all__ = [
-    "Leg", "Limits", "Plan", "Reference", "Trajectory", "Waypoint", "at_pace", "circle", "equal_speed", "fastest",
-    "figure8", "flat_motion", "flat_output", "flat_to_state", "helix", "hover", "land", "legs", "line", "lissajous",
-    "race", "read_waypoints", "sequence", "stop", "take_off", "through", "transfer", "waypoints",
+    "PlanLimits",
+    "Reference",
+    "StraightLeg",
+    "TimeOptimalPlan",
+    "Trajectory",
+    "Waypoint",
+    "circle",
+    "equal_speed_durations",
+    "figure8",
+    "flat_motion",
+    "flat_output",
+    "flat_to_state",
+    "helix",
+    "hover",
+    "land",
+    "legs",
+    "line",
+    "lissajous",
+    "minimum_snap",
+    "plan_fastest",
+    "race",
+    "read_waypoints",
+    "scale_to_limits",
+    "sequence",
+    "stop",
+    "take_off",
+    "transfer",
+    "waypoints",
 ]  # fmt: skip
 
 _LAZY = {
     **dict.fromkeys(("flat_motion", "flat_output", "flat_to_state"), "samara.plan.flatness"),
-    **dict.fromkeys(("Limits", "Plan", "at_pace", "equal_speed", "fastest"), "samara.plan.time_optimal"),
+    **dict.fromkeys(
+        ("PlanLimits", "TimeOptimalPlan", "scale_to_limits", "equal_speed_durations", "plan_fastest"),
+        "samara.plan.time_optimal",
+    ),
     "read_waypoints": "samara.plan.waypoint_file",
 }
 __getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)

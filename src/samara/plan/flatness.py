@@ -1,8 +1,8 @@
 """Differential flatness: position and yaw over time determine state and command, including drag, inflow and motor lag.
 
-The thrust balances acceleration, weight and drag, which gives the tilt; the rate of the tilt gives ω, its next rate the
-torques, these the rotor speeds, and the rates of those the command. Every rate is that of a Taylor series in time
-(`samara.plan.taylor`), so the vehicle's drag and inflow are differentiated exactly.
+The thrust balances acceleration, weight and drag, which gives the tilt. The rate of the tilt gives ω, the rate of ω the
+torques, the torques the rotor speeds, and the rates of the rotor speeds the command. Every rate is that of a Taylor
+series in time (`samara.plan.taylor`), so the vehicle's drag and inflow are differentiated exactly.
 
 D. Mellinger, V. Kumar, "Minimum snap trajectory generation and control for quadrotors", ICRA 2011; with drag, M. Faessler,
 A. Franchi, D. Scaramuzza, "Differential flatness of quadrotor dynamics subject to rotor drag", RA-L 3, 2018.
@@ -22,16 +22,19 @@ from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.motion.body import angular_velocity_from_attitude_rate, required_torque
 from samara.physics.rotors.rotor import air_velocity, axial_speed, density_ratio, rotor_momentum_torque
 from samara.physics.types import CALM, Command, Environment, Reference, State, Vehicle, initial_effects
-from samara.plan.taylor import Series, from_derivatives, of_time
+from samara.plan.taylor import Series, series_from_derivatives, time_series
 from samara.plan.trajectory import Trajectory
-from samara.vehicles.trim import effective, effectiveness
+from samara.vehicles.trim import effectiveness, select_effective_rotors
 
 JERK_ORDER, LAG_ORDER = 3, 5
-ORDER = 12
-"""Order of the position derivatives in use. 5 give the command of a motor with a lag; every further one extends the series of
-the reaction to spinning up the rotors by one order, if that reaction is slow: 0.09 s in `hakoniwa`."""
-SWEEPS = 16  # fixed-point iterations of attitude and drag: the error shrinks by the ratio of drag to thrust in each
-INFLOW_SWEEPS = 8  # fixed-point iterations of rotor speed and inflow, which depends on it weakly
+DEFAULT_ORDER = 12
+"""Highest order of the position derivatives in use. Five determine the command of a motor with a lag; each further one
+extends the series of the reaction to the rotors' spin-up by one order, if that reaction is slow: 0.09 s in
+`hakoniwa`."""
+ATTITUDE_SWEEPS = (
+    16  # fixed-point iterations of attitude and drag: the error shrinks by the ratio of drag to thrust in each
+)
+INFLOW_SWEEPS = 8  # fixed-point iterations of rotor speed and inflow, which depends weakly on the speed
 
 _ROTOR_ROLES = (Role.THRUST, Role.MOMENTUM)
 
@@ -55,23 +58,23 @@ class FlatMotion(NamedTuple):
     rotor_acceleration: tuple[Scalar, ...]
 
 
-def flat_output(trajectory: Trajectory, time: Scalar, order: int = ORDER) -> FlatOutput:
+def flat_output(trajectory: Trajectory, time: Scalar, order: int = DEFAULT_ORDER) -> FlatOutput:
     """p(t + h), ψ(t + h) as series in h, at a time or an array of times [s]; at a joint, those of the following piece"""
     times = np.asarray(time, dtype=float)
     if not np.isfinite(times).all():
         raise ValueError(f"{trajectory.name}: a time is not finite; expected finite numbers of seconds")
-    reference = trajectory.placed(of_time(times if times.ndim else float(times), order))
+    reference = trajectory.evaluate_unchecked(time_series(times if times.ndim else float(times), order))
     return FlatOutput(Vec3(*(_series(x, order) for x in reference.p_W)), _series(reference.yaw, order))
 
 
-def output_of(reference: Reference, order: int = ORDER) -> FlatOutput:
-    """The same from a reference, whose derivatives end at the snap; higher derivatives are taken as zero
+def flat_output_from_reference(reference: Reference, order: int = DEFAULT_ORDER) -> FlatOutput:
+    """p(t + h), ψ(t + h) from a reference, whose derivatives end at the snap; higher derivatives are taken as zero
 
-    They affect the command of a motor with a lag, which lacks the part of the crackle in τ Ω̇.
+    The command of a motor with a lag therefore lacks the contribution of the crackle to τ Ω̇.
     """
 
     def series(*derivatives: Scalar) -> Series:
-        return from_derivatives([*derivatives, *[0.0] * ORDER][: order + 1])
+        return series_from_derivatives([*derivatives, *[0.0] * DEFAULT_ORDER][: order + 1])
 
     rows = zip(reference.p_W, reference.v_W, reference.a_W, reference.j_W, reference.s_W, strict=True)
     yaw = series(reference.yaw, reference.yaw_rate, reference.yaw_acceleration)
@@ -83,10 +86,10 @@ def flat_to_state(
 ) -> tuple[State, Command]:
     """Return the state and command with which a vehicle tracks a flat output.
 
-    Simulated from this state under this command, open loop, it flies the trajectory. The result is exact for a `flat_output`;
-    a `Reference` ends at the snap, so the command lacks the crackle's effect on motor lag. Effects with states start as the
-    vehicle has them. Effects that are not `planned` are left out: the air's effect on moving rotors, nearby surfaces, other
-    drones and loads.
+    Simulated from this state under this command, open loop, the vehicle flies the trajectory. The result is exact for a
+    `flat_output`; a `Reference` ends at the snap, so the command lacks the crackle's effect on motor lag. Effects with
+    states start from their initial states. Effects that are not `planned` are left out: the air's effect on moving
+    rotors, nearby surfaces, other drones and loads.
 
     Raises:
         ValueError: if a rotor would need negative thrust, or a value is not finite.
@@ -97,18 +100,18 @@ def flat_to_state(
 
 
 def flat_motion(
-    flat: Reference | FlatOutput, vehicle: Vehicle, environment: Environment = CALM, *, sweeps: int = SWEEPS
+    flat: Reference | FlatOutput, vehicle: Vehicle, environment: Environment = CALM, *, sweeps: int = ATTITUDE_SWEEPS
 ) -> FlatMotion:
     """Compute state, command, forces and rates of a flat output, feasible or not; a rotor with negative thrust stands still."""
     _require_flat(vehicle)
-    output = output_of(flat) if isinstance(flat, Reference) else flat
+    output = flat_output_from_reference(flat) if isinstance(flat, Reference) else flat
     if not vehicle.has("rotor_momentum"):  # higher orders have no effect
         output = unflatten(output, iter([Series(x.coefficients[: LAG_ORDER + 1]) for x in flatten(output)]))
-    state, force_W = _tilted(output, vehicle, environment, sweeps)
+    state, force_W = _solve_attitude(output, vehicle, environment, sweeps)
     alpha_B = _rate(state.omega_B)
-    other_wrench = _push(state, vehicle, environment)
+    other_wrench = _body_wrench(state, vehicle, environment)
     tau_B = required_torque(state.omega_B, alpha_B, inertia_B=vehicle.inertia_B) - other_wrench.tau_B
-    thrust = _along(force_W, state.q_WB)
+    thrust = _project_on_thrust_axis(force_W, state.q_WB)
     if not vehicle.rotors:
         motion_values = _values((state, (), thrust, tau_B, alpha_B, (), ()))
         return FlatMotion(*motion_values)._replace(command=(motion_values[2], *motion_values[3]))
@@ -116,7 +119,9 @@ def flat_motion(
     accelerations = tuple(speed.rate for speed in speeds)
     current_state: State = _values(state._replace(rotor_speed=speeds))
     rotor_accelerations = _values(accelerations)
-    command = vehicle.structure.actuation.command_for(current_state, rotor_accelerations, vehicle, environment)
+    command = vehicle.structure.actuation.command_from_acceleration(
+        current_state, rotor_accelerations, vehicle, environment
+    )
     return FlatMotion(
         current_state,
         _values(command),
@@ -131,11 +136,11 @@ def flat_motion(
 def flat_attitude(reference: Reference, vehicle: Vehicle, environment: Environment = CALM) -> Quat:
     """Return q_WB of `flat_motion` alone: it needs no derivative of the position beyond the jerk."""
     _require_flat(vehicle)
-    state, _ = _tilted(output_of(reference, JERK_ORDER), vehicle, environment, SWEEPS)
+    state, _ = _solve_attitude(flat_output_from_reference(reference, JERK_ORDER), vehicle, environment, ATTITUDE_SWEEPS)
     return Quat(*_values(state.q_WB))
 
 
-def attitude_along(thrust_W: Vec3, yaw: Scalar) -> Mat3:
+def attitude_from_thrust_direction(thrust_W: Vec3, yaw: Scalar) -> Mat3:
     """R = [b₂ × b₃, b₂, b₃] with b₃ = f/|f| and b₂ = b₃ × (cos ψ, sin ψ, 0), normalised: b₁ as close to the yaw as possible"""
     b3 = direction(thrust_W)
     b2 = direction(cross(b3, Vec3(cos(yaw), sin(yaw), 0.0)))
@@ -146,40 +151,40 @@ def attitude_along(thrust_W: Vec3, yaw: Scalar) -> Mat3:
 # The steps -----------------------------------------------------------------------------------------------------------
 
 
-def _tilted(output: FlatOutput, vehicle: Vehicle, environment: Environment, sweeps: int) -> tuple[State, Vec3]:
+def _solve_attitude(output: FlatOutput, vehicle: Vehicle, environment: Environment, sweeps: int) -> tuple[State, Vec3]:
     """f = m v̇ − (all other forces), b₃ = f/|f|; drag in body axes depends on b₃: a fixed count of iterations"""
     v_W, upright = _rate(output.p_W), Quat(1.0, 0.0, 0.0, 0.0)
     a_W, yaw = _rate(v_W), output.yaw
-    state = State(output.p_W, v_W, upright, ZERO, _none(vehicle), initial_effects(vehicle))
+    state = State(output.p_W, v_W, upright, ZERO, _zero_speeds(vehicle), initial_effects(vehicle))
     for _ in range(sweeps if _has_attitude_dependent_force(vehicle) else 1):
-        other_wrench = _push(state, vehicle, environment)
+        other_wrench = _body_wrench(state, vehicle, environment)
         force_W = a_W * vehicle.mass - other_wrench.f_W - rotate(state.q_WB, other_wrench.f_B)
-        q_WB = quat_from_matrix(attitude_along(force_W, yaw))
+        q_WB = quat_from_matrix(attitude_from_thrust_direction(force_W, yaw))
         omega_B = angular_velocity_from_attitude_rate(q_WB, Quat(*(x.rate for x in q_WB)))
         state = state._replace(q_WB=q_WB, omega_B=omega_B)
-    other_wrench = _push(state, vehicle, environment)
+    other_wrench = _body_wrench(state, vehicle, environment)
     return state, a_W * vehicle.mass - other_wrench.f_W - rotate(state.q_WB, other_wrench.f_B)
 
 
 def _has_attitude_dependent_force(vehicle: Vehicle) -> bool:
     """Whether a force on the body, other than its rotors', depends on the attitude."""
-    return any(effect.turns and _is_balanced(effect) for effect in vehicle.structure.effects)
+    return any(effect.attitude_dependent and _is_balanced(effect) for effect in vehicle.structure.effects)
 
 
 def _is_balanced(effect: Effect) -> bool:
     """Whether the rotors have to balance the wrench of an effect."""
-    return effect.role not in _ROTOR_ROLES and not _silent(effect)
+    return effect.role not in _ROTOR_ROLES and not _is_ignored(effect)
 
 
-def _silent(effect: Effect) -> bool:
+def _is_ignored(effect: Effect) -> bool:
     """Whether an effect has no wrench, or is not part of plans."""
     return not effect.planned or effect.role in (Role.SUPPLY, Role.SHAPE)
 
 
-def _push(state: State, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _body_wrench(state: State, vehicle: Vehicle, environment: Environment) -> Wrench:
     """Sum the wrenches on the body other than those of its rotors."""
     total = Wrench()
-    command = _none(vehicle) or (0.0,) * 4
+    command = _zero_speeds(vehicle) or (0.0,) * 4
     for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True):
         if _is_balanced(effect):
             total = add_wrenches(total, effect.wrench(effect_state, state, command, vehicle, environment))
@@ -194,7 +199,7 @@ def _solve_rotors(
     Accelerating and rotating the rotors causes a torque, too, −ω × h − ḣ, which depends on their speeds; every iteration
     uses up one derivative of the series.
     """
-    effective_vehicle = effective(vehicle)
+    effective_vehicle = select_effective_rotors(vehicle)
     allocation = pseudoinverse(effectiveness(effective_vehicle))[:, 2:].tolist()
     has_momentum = vehicle.has("rotor_momentum")
     rotor_tau_B = tau_B
@@ -205,7 +210,7 @@ def _solve_rotors(
             _sum(component * coefficient for component, coefficient in zip(demand, row, strict=True))
             for row in allocation
         )
-        speeds = _speeds(thrusts, speeds, state, effective_vehicle, environment)
+        speeds = _solve_speeds(thrusts, speeds, state, effective_vehicle, environment)
         if not has_momentum or len(speeds[0]) <= 2:
             return speeds, thrusts, rotor_tau_B
         reaction = ZERO
@@ -214,7 +219,7 @@ def _solve_rotors(
         rotor_tau_B = tau_B - reaction
 
 
-def _speeds(
+def _solve_speeds(
     thrusts: tuple[Series, ...],
     initial_guess: tuple[Series, ...],
     state: State,
@@ -249,7 +254,7 @@ def _sum(terms: Iterable[Series]) -> Series:
     return total
 
 
-def _along(force_W: Vec3, q_WB: Quat) -> Scalar:
+def _project_on_thrust_axis(force_W: Vec3, q_WB: Quat) -> Scalar:
     """f · b₃"""
     b3 = matrix_from_quat(q_WB).columns[2]
     return force_W.x * b3.x + force_W.y * b3.y + force_W.z * b3.z
@@ -278,7 +283,7 @@ def _values(tree: Tree) -> Tree:
     return unflatten(tree, iter(values))
 
 
-def _none(vehicle: Vehicle) -> tuple[float, ...]:
+def _zero_speeds(vehicle: Vehicle) -> tuple[float, ...]:
     return tuple(0.0 for _ in vehicle.rotors)
 
 
@@ -288,7 +293,7 @@ def _none(vehicle: Vehicle) -> tuple[float, ...]:
 def _require_flat(vehicle: Vehicle) -> None:
     """Require independent thrust and torques, and effects without states that position and yaw do not determine."""
     for effect, initial_state in zip(vehicle.structure.effects, initial_effects(vehicle), strict=True):
-        if initial_state != () and not _silent(effect):
+        if initial_state != () and not _is_ignored(effect):
             raise ValueError(
                 f"vehicle {vehicle.name!r} is not flat: effect {effect.name!r} has a state, "
                 "which position and yaw do not determine"
@@ -308,7 +313,7 @@ def _require_flyable(motion: FlatMotion, vehicle: Vehicle) -> None:
     checked = (motion.state, motion.command)
     for name, leaf in zip(leaf_names(checked), flatten(checked), strict=True):
         if not np.isfinite(leaf).all():
-            raise ValueError(f"flat_to_state: {name} is not finite; expected finite derivatives, and a thrust not zero")
+            raise ValueError(f"flat_to_state: {name} is not finite; expected finite derivatives and a nonzero thrust")
     for i, thrust in enumerate(motion.rotor_thrust):
         if np.min(thrust) < 0.0:
             raise ValueError(

@@ -15,13 +15,13 @@ from samara.core.ops import where
 from samara.core.portable_linalg import powers, product, solve
 from samara.core.quantity import Scalar, Tree
 from samara.core.types import Array
-from samara.plan.taylor import Series, composed
+from samara.plan.taylor import Series, compose_series
 
 _SAMPLES_PER_POWER, _NEWTON_STEPS = 8, 5  # samples of a piece per power of |p⁽ᵏ⁾|², and Newton steps from each
 
 
 @dataclass(frozen=True, eq=False)
-class Piecewise:
+class PiecewisePolynomial:
     """p(t) = Σⱼ cᵢⱼ uʲ,  u = (t − tᵢ)/(tᵢ₊₁ − tᵢ), on each piece i: knots (m + 1,) [s], coefficients (m, powers, axes)"""
 
     knots: Array
@@ -45,7 +45,8 @@ class Piecewise:
     def components(self, time: Scalar, count: int) -> Tree:
         """`derivatives` by rows and axes: floats for a float, arrays for an array, symbols for a symbol
 
-        A symbol's piece is selected value by value: the last whose knot it has reached. The sums are those of `derivatives`.
+        For a symbol, the piece is selected value by value: the last piece whose first knot has been reached. The sums
+        are those of `derivatives`.
         """
         if isinstance(time, (float, np.ndarray)):
             rows = self.derivatives(time, count)
@@ -72,7 +73,8 @@ class Piecewise:
         rows = self.derivatives(time.value, min(len(time), self.coefficients.shape[1]))
         orders = range(rows.shape[-2])
         return [
-            composed([rows[..., k, axis] / math.factorial(k) for k in orders], time) for axis in range(rows.shape[-1])
+            compose_series([rows[..., k, axis] / math.factorial(k) for k in orders], time)
+            for axis in range(rows.shape[-1])
         ]
 
     @cached_property
@@ -85,7 +87,7 @@ class Piecewise:
             table[:, : count - k, k] = self.coefficients[:, k:] * factors[:, None] / span_powers[:, k, None, None]
         return table
 
-    def largest(self, derivative: int) -> float:
+    def max_norm(self, derivative: int) -> float:
         """max |p⁽ᵏ⁾(t)|: at an end of a piece or at d|p⁽ᵏ⁾|²/du = 0"""
         table = self.derivative_coefficients[:, :, derivative]
         square = np.zeros((len(table), 2 * table.shape[1] - 1))
@@ -105,19 +107,21 @@ class Piecewise:
             largest_square = max(largest_square, _horner(square, u).max())
         return math.sqrt(largest_square)
 
-    def stretched(self, factor: float) -> "Piecewise":
+    def stretch(self, factor: float) -> "PiecewisePolynomial":
         """Return the same curve, flown in `factor` times the time; it still has minimum jerk or snap."""
         return replace(self, knots=self.knots * factor)
 
 
-def minimum_derivative(points: ArrayLike, durations: ArrayLike, *, order: int = 4, closed: bool = False) -> Piecewise:
+def minimum_derivative(
+    points: ArrayLike, durations: ArrayLike, *, order: int = 4, closed: bool = False
+) -> PiecewisePolynomial:
     """min Σ ∫ |p⁽ʳ⁾|² dt through m + 1 points with given durations of the m pieces [s]; r = 3 is jerk, r = 4 snap
 
-    It starts and ends at rest (all derivatives below r zero), or, closed, is periodic: p⁽ᵏ⁾ is the same at both ends for
-    k ≥ 1. The pieces meet with all derivatives below r by construction, to 2r − 2 by optimality.
-
-    The Karush–Kuhn–Tucker conditions of this quadratic programme, its constraints eliminated: with d the Taylor
-    coefficients p⁽ᵏ⁾/k!, k < r, at the points, the cost is dᵀK d, and K_ff d_f + K_fg d_g = 0 gives the free d from the given.
+    The curve starts and ends at rest (all derivatives below r are zero) or, if closed, is periodic: p⁽ᵏ⁾ is the same at
+    both ends for k ≥ 1. At the joints, the derivatives below r are continuous by construction, those up to 2r − 2 by
+    optimality. The solution satisfies the Karush–Kuhn–Tucker conditions of this quadratic programme, with its
+    constraints eliminated: with d the Taylor coefficients p⁽ᵏ⁾/k!, k < r, at the points, the cost is dᵀK d, and K_ff
+    d_f + K_fg d_g = 0 gives the free d from the given.
     """
     p = np.asarray(points, dtype=float)
     span = np.asarray(durations, dtype=float)
@@ -154,10 +158,10 @@ def minimum_derivative(points: ArrayLike, durations: ArrayLike, *, order: int = 
     coefficients = np.zeros((m, 2 * order, p.shape[1]))
     for k in range(2 * order):
         coefficients = coefficients + hermite[:, k, None] * end_values[:, k, None]
-    return Piecewise(knots, coefficients)
+    return PiecewisePolynomial(knots, coefficients)
 
 
-def between(start: ArrayLike, end: ArrayLike, duration: float) -> Piecewise:
+def hermite_polynomial(start: ArrayLike, end: ArrayLike, duration: float) -> PiecewisePolynomial:
     """p⁽ᵏ⁾(0) = startₖ and p⁽ᵏ⁾(T) = endₖ for k < r, (r, axes) each: the unique polynomial of degree 2r − 1, T in s"""
     start_values, end_values = np.asarray(start, dtype=float), np.asarray(end, dtype=float)
     if start_values.ndim != 2 or start_values.shape != end_values.shape or not len(start_values):
@@ -171,7 +175,7 @@ def between(start: ArrayLike, end: ArrayLike, duration: float) -> Piecewise:
     order = len(start_values)
     taylor = np.array([duration**k / math.factorial(k) for k in range(order)])[:, None]
     coefficients = product(_hermite_basis(order)[0], np.concatenate([taylor * start_values, taylor * end_values]))
-    return Piecewise(np.array([0.0, duration]), coefficients[None])
+    return PiecewisePolynomial(np.array([0.0, duration]), coefficients[None])
 
 
 def _horner(coefficients: Array, u: Array) -> Array:

@@ -9,16 +9,16 @@ from samara.core.quantity import Scalar
 from samara.physics.types import Reference as Reference
 
 
-class Leg(NamedTuple):
-    """A straight segment to a position, flown in `travel` seconds, followed by `rest` seconds at rest."""
+class StraightLeg(NamedTuple):
+    """A straight segment to a position, flown in `travel_duration` seconds, followed by `rest_duration` seconds at rest."""
 
     name: str
     p_W: Vec3
-    travel: float
-    rest: float
+    travel_duration: float
+    rest_duration: float
 
 
-class Motion(NamedTuple):
+class PathMotion(NamedTuple):
     """Path parameter s and its time derivatives to the fourth."""
 
     s: Scalar
@@ -28,7 +28,7 @@ class Motion(NamedTuple):
     dddds: Scalar
 
 
-class Path(NamedTuple):
+class PathDerivatives(NamedTuple):
     """A point on a curve p(s), and its derivatives by s to the fourth."""
 
     p_W: Vec3
@@ -38,7 +38,7 @@ class Path(NamedTuple):
     dddd_W: Vec3
 
 
-class Cruise(NamedTuple):
+class CruiseProfile(NamedTuple):
     """Speed profile: up to `speed` in `ramp` seconds, constant for `hold` seconds, and down to rest in `ramp` seconds."""
 
     speed: float
@@ -51,16 +51,16 @@ class Cruise(NamedTuple):
         return 2.0 * self.ramp + self.hold
 
 
-PEAK_SPEED = 15.0 / 8.0  # of a minimum-jerk motion, over length/duration
-STEEPEST = 15.0 / 8.0  # acceleration of the same polynomial as a speed ramp, over speed/ramp
+PEAK_SPEED_RATIO = 15.0 / 8.0  # peak speed of a minimum-jerk motion over length/duration
+PEAK_ACCELERATION_RATIO = 15.0 / 8.0  # peak acceleration of a minimum-jerk speed ramp over speed/ramp
 
 
-def minimum_jerk(time: Scalar, duration: Scalar) -> Motion:
+def minimum_jerk(time: Scalar, duration: Scalar) -> PathMotion:
     """s = 10x³ − 15x⁴ + 6x⁵, x = t/T: from 0 to 1 with minimum jerk, at rest at both ends; s, ṡ, s̈, s⃛, s⁗"""
     x = clamp(time / duration, 0.0, 1.0)
     y = 1.0 - x
     is_moving = where(x > 0.0, where(y > 0.0, 1.0, 0.0), 0.0)
-    return Motion(
+    return PathMotion(
         x * x * x * (10.0 + x * (6.0 * x - 15.0)),
         30.0 * x * x * y * y / duration,
         60.0 * x * y * (1.0 - 2.0 * x) / duration**2,
@@ -69,14 +69,15 @@ def minimum_jerk(time: Scalar, duration: Scalar) -> Motion:
     )
 
 
-def cruise_along(length: float, speed: float, acceleration: float) -> Cruise:
-    """v = min(speed, √(8aL/15)),  r = 15v/8a,  h = L/v − r: the fastest within both limits [m/s, m/s²] over a length [m]"""
-    peak_speed = min(speed, math.sqrt(length * acceleration / STEEPEST))
-    ramp = STEEPEST * peak_speed / acceleration
-    return Cruise(peak_speed, ramp, max(length / peak_speed - ramp, 0.0))
+def cruise_profile(length: float, speed: float, acceleration: float) -> CruiseProfile:
+    """v = min(speed, √(8aL/15)),  r = 15v/8a,  h = L/v − r: the fastest profile within both limits [m/s, m/s²] over a
+    length [m]"""
+    peak_speed = min(speed, math.sqrt(length * acceleration / PEAK_ACCELERATION_RATIO))
+    ramp = PEAK_ACCELERATION_RATIO * peak_speed / acceleration
+    return CruiseProfile(peak_speed, ramp, max(length / peak_speed - ramp, 0.0))
 
 
-def cruise(time: Scalar, profile: Cruise) -> Motion:
+def cruise_motion(time: Scalar, profile: CruiseProfile) -> PathMotion:
     """ṡ = v (S(t) − S(t − r − h)), S the minimum-jerk step of duration r: s to s⁗, all but the last continuous, s = ∫ṡ"""
     ramp_up, ramp_down = (
         minimum_jerk(time, profile.ramp),
@@ -84,7 +85,7 @@ def cruise(time: Scalar, profile: Cruise) -> Motion:
     )
     cruise_time = clamp(time - profile.ramp, 0.0, profile.hold)
     x, y = (clamp(t / profile.ramp, 0.0, 1.0) for t in (time, time - profile.ramp - profile.hold))
-    return Motion(
+    return PathMotion(
         profile.speed * (profile.ramp * (_ramp_integral(x) + y - _ramp_integral(y)) + cruise_time),
         profile.speed * (ramp_up.s - ramp_down.s),
         profile.speed * (ramp_up.ds - ramp_down.ds),
@@ -98,10 +99,10 @@ def _ramp_integral(x: Scalar) -> Scalar:
     return x * x * x * x * (2.5 + x * (x - 3.0))
 
 
-def along_path(path: Path, motion: Motion) -> Reference:
+def path_reference(path: PathDerivatives, motion: PathMotion) -> Reference:
     """v = p' ṡ,  a = p'' ṡ² + p' s̈,  j = p''' ṡ³ + 3 p'' ṡ s̈ + p' s⃛: the reference on a curve for a motion s(t)
 
-    And the snap p'''' ṡ⁴ + 6 p''' ṡ² s̈ + p'' (3 s̈² + 4 ṡ s⃛) + p' s⁗, after Faà di Bruno.
+    The snap is p'''' ṡ⁴ + 6 p''' ṡ² s̈ + p'' (3 s̈² + 4 ṡ s⃛) + p' s⁗, after Faà di Bruno.
     """
     ds, dds, ddds, dddds = motion.ds, motion.dds, motion.ddds, motion.dddds
     return Reference(
@@ -116,7 +117,7 @@ def along_path(path: Path, motion: Motion) -> Reference:
     )
 
 
-def facing_along(reference: Reference, path: Path, motion: Motion) -> Reference:
+def face_along_path(reference: Reference, path: PathDerivatives, motion: PathMotion) -> Reference:
     """ψ = ∠(p'_x, p'_y),  ψ' = (p'_x p''_y − p'_y p''_x) / l,  l = p'_x² + p'_y²: heading along the curve, also at rest
 
     ψ'' = (p'_x p'''_y − p'_y p'''_x − ψ' l') / l;  ψ̇ = ψ' ṡ,  ψ̈ = ψ'' ṡ² + ψ' s̈.
@@ -132,11 +133,11 @@ def facing_along(reference: Reference, path: Path, motion: Motion) -> Reference:
     )
 
 
-def along_legs(time: Scalar, start_W: Vec3, legs: tuple[Leg, ...], yaw: Scalar = 0.0) -> Reference:
+def legs_reference(time: Scalar, start_W: Vec3, legs: tuple[StraightLeg, ...], yaw: Scalar = 0.0) -> Reference:
     """p = p₀ + Σ s(t − tᵢ) (pᵢ₊₁ − pᵢ), leg after leg, and rest at the last position"""
     reference, position_W = Reference(start_W, yaw=yaw), start_W
     for leg in legs:
-        s, ds, dds, ddds, dddds = minimum_jerk(time, leg.travel)
+        s, ds, dds, ddds, dddds = minimum_jerk(time, leg.travel_duration)
         displacement_W = leg.p_W - position_W
         reference = reference._replace(
             p_W=reference.p_W + displacement_W * s,
@@ -145,5 +146,5 @@ def along_legs(time: Scalar, start_W: Vec3, legs: tuple[Leg, ...], yaw: Scalar =
             j_W=reference.j_W + displacement_W * ddds,
             s_W=reference.s_W + displacement_W * dddds,
         )
-        time, position_W = time - leg.travel - leg.rest, leg.p_W
+        time, position_W = time - leg.travel_duration - leg.rest_duration, leg.p_W
     return reference

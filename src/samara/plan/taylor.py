@@ -106,17 +106,17 @@ class Series:
         return self.value >= _value(other)
 
 
-def of_time(time: Scalar, order: int) -> Series:
+def time_series(time: Scalar, order: int) -> Series:
     """t + h, to order n"""
     return Series([time, 1.0, *[0.0] * (order - 1)])
 
 
-def from_derivatives(derivatives: Sequence[Scalar]) -> Series:
+def series_from_derivatives(derivatives: Sequence[Scalar]) -> Series:
     """xₖ = x⁽ᵏ⁾ / k!"""
     return Series([x / math.factorial(k) for k, x in enumerate(derivatives)])
 
 
-def composed(outer: Sequence[Scalar], inner: Series) -> Series:
+def compose_series(outer: Sequence[Scalar], inner: Series) -> Series:
     """Σ cₖ (s − s₀)ᵏ: the series of f(s(t)) from that of f about s₀"""
     step = Series((0.0, *inner.coefficients[1:]))
     total = _constant(outer[-1], len(inner))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from samara.core.algebra import Vec3
 from samara.core.budget import Budget, read_bytes
-from samara.core.sanitise import printable, shown
+from samara.core.sanitise import escape_control_characters, quote_value
 
 MAX_FILE_BYTES = 1 << 20
 MAX_WAYPOINTS = 1000
@@ -21,7 +21,7 @@ COLUMNS = ("x", "y", "z", "yaw", "time")
 
 
 class WaypointFile(NamedTuple):
-    """Positions [m], and if the file has them a yaw [rad] and a time [s] for each."""
+    """Positions [m] and, if the file has them, a yaw [rad] and a time [s] for each."""
 
     points: tuple[Vec3, ...]
     yaws: tuple[float, ...] = ()
@@ -48,7 +48,7 @@ def read_waypoints(path: str | Path) -> WaypointFile:
     if any(name.isidentifier() and name not in ("nan", "inf", "infinity") for name in names):
         unknown = [name for name in names if name not in COLUMNS]
         if unknown or len(set(names)) < len(names) or not {"x", "y", "z"} <= set(names):
-            given_names = printable(", ".join(names))[:120]
+            given_names = escape_control_characters(", ".join(names))[:120]
             raise ValueError(
                 f"{path}: line {lines[0][0]} names the columns {given_names}; expected x, y, z and optionally yaw, time"
             )
@@ -67,7 +67,7 @@ def read_waypoints(path: str | Path) -> WaypointFile:
             raise ValueError(f"{path}: line {number} repeats the previous position; expected another one, or times")
         if "time" in names and not current["time"] > previous["time"]:
             raise ValueError(
-                f"{path}: line {number} has time {current['time']:g}; expected it after {previous['time']:g}"
+                f"{path}: line {number} has time {current['time']:g}; expected a time after {previous['time']:g}"
             )
     if "time" in names and rows[-1]["time"] - rows[0]["time"] > MAX_DURATION_S:
         raise ValueError(
@@ -80,7 +80,7 @@ def read_waypoints(path: str | Path) -> WaypointFile:
     )
 
 
-def durations(file: WaypointFile) -> list[float]:
+def leg_durations(file: WaypointFile) -> list[float]:
     """Durations from each waypoint to the next  [s]"""
     return [end - start for start, end in pairwise(file.times)]
 
@@ -95,5 +95,5 @@ def _row(path: str | Path, number: int, cells: list[str], names: list[str]) -> d
         except ValueError:
             row[name] = math.nan
         if not math.isfinite(row[name]):
-            raise ValueError(f"{path}: line {number} has {name} = {shown(cell)}; expected a finite number")
+            raise ValueError(f"{path}: line {number} has {name} = {quote_value(cell)}; expected a finite number")
     return row

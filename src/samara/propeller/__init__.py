@@ -1,6 +1,6 @@
 """Propellers from the shape of their blades: geometry, airfoils, blade-element momentum theory, and fits for simulation."""
 
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 from samara.propeller.blade import Blade, BladeError, blade_names, parse_blade
 from samara.propeller.fit import FITTED_ROTORS, RotorFit, fit_rotor, fitted_coefficients, rotor_constants
 

@@ -1,6 +1,6 @@
 """One airfoil for every small propeller: attached lift, drag polar with Reynolds number, stall, and a flat plate beyond it.
 
-The same airfoil serves all propellers. Angles in rad, measured from the chord line.
+Angles are in rad, measured from the chord line.
 """
 
 import math
@@ -12,7 +12,7 @@ from samara.core.quantity import Angle, Quantity, Scalar
 Reynolds: TypeAlias = Annotated[Scalar, Quantity("1", 1e3, 1e6)]
 ChordOverRadius: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 1.0)]
 
-_MIN_REYNOLDS = 1.0  # avoids the infinite friction of the power law at a blade at rest
+_MIN_REYNOLDS = 1.0  # avoids the infinite friction of the power law for a blade at rest
 _MAX_SIGMOID_ARGUMENT = 60.0  # e^60 saturates the sigmoid
 
 
@@ -50,7 +50,7 @@ class SectionForce(NamedTuple):
     drag: Annotated[Scalar, Quantity("1", 0.0, 2.1)]
 
 
-def stalled_part(alpha: Angle, airfoil: Airfoil) -> Scalar:
+def stalled_fraction(alpha: Angle, airfoil: Airfoil) -> Scalar:
     """σ(α) = S((α − α_s)/w) + S((2α₀ − α_s − α)/w),  S(x) = 1/(1 + e⁻ˣ): 0 attached, 1 stalled, symmetric about α₀"""
     above_stall = alpha - airfoil.stall
     below_stall = 2.0 * airfoil.zero_lift - airfoil.stall - alpha
@@ -68,7 +68,7 @@ def section_force(
 
     Rotation preserves the lift of a stalled blade near the hub: σ̂ = σ (1 − tanh 3(c/r)²), after Snel's 3(c/r)² (1993), bounded.
     """
-    stalled = stalled_part(alpha, airfoil)
+    stalled = stalled_fraction(alpha, airfoil)
     attached = 0.5 * airfoil.lift_slope * sin(2.0 * (alpha - airfoil.zero_lift))
     sine = sin(alpha)
     delay = _tanh(3.0 * chord_over_radius * chord_over_radius)

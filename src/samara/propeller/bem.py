@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 STATIONS = 24  # within 0.1 % of 400 stations (tests/propeller/test_bem.py)
 AZIMUTHS = 12  # in oblique flow
-ITERATIONS = 14  # leave a residual of 1e-12 of the thrust of an annulus (tests/propeller/test_bem.py)
+ITERATIONS = 14  # leaves a residual of 1e-12 of an annulus' thrust (tests/propeller/test_bem.py)
 AIR_VISCOSITY = 1.5e-5  # ν [m²/s] at 20 °C
 
 InflowAngle: TypeAlias = Annotated[Scalar, Quantity("rad", -0.5, 1.5)]
 TipReynolds: TypeAlias = Annotated[Scalar, Quantity("1", 1e4, 1e6)]
-_MIN_SINE = 1e-9  # of the helix: at W_a = 0 its vortex sheets coincide, and the tip loss vanishes
+_MIN_SINE = 1e-9  # of the helix angle: at W_a = 0 the vortex sheets coincide, and the tip loss vanishes
 
 
 class Section(NamedTuple):
@@ -57,10 +57,10 @@ class Annulus(NamedTuple):
     swirl: Scalar
     profile_power: Scalar
     profile_thrust: Scalar
-    unbalanced: Scalar
+    residual: Scalar
 
 
-class Coefficients(NamedTuple):
+class PropellerCoefficients(NamedTuple):
     """CT = T/(ρ n² D⁴), CP = P/(ρ n³ D⁵), CH = H/(ρ n² D⁴) against the motion; n in revolutions per second."""
 
     thrust: Array
@@ -68,7 +68,7 @@ class Coefficients(NamedTuple):
     in_plane: Array
 
 
-class Options(TypedDict, total=False):
+class BemOptions(TypedDict, total=False):
     """Keyword arguments of `annuli`."""
 
     airfoil: Airfoil
@@ -136,7 +136,7 @@ def annulus(
         swirl=swirl,
         profile_power=profile * section.radius,
         profile_thrust=drag_thrust,
-        unbalanced=momentum_thrust - lift_thrust,
+        residual=momentum_thrust - lift_thrust,
     )
 
 
@@ -145,14 +145,15 @@ def inflow_angle(
 ) -> Scalar:
     """ψ at which blades and momentum agree, between −π/2 (air driven back) and π/2 (air driven on, lift reversed)  [rad]
 
-    A fixed count of false-position iterations with Illinois' halving: the bracket never loses the root. In axial flow a root
-    always exists; in a strong side wind the innermost annuli, where the side wind exceeds the blade speed, may have none and
-    stay at an end (this leaves a residual below 0.4 % of the static thrust, tests/propeller/test_bem.py).
+    A fixed count of false-position iterations with the Illinois modification: the bracket never loses the root. In
+    axial flow a root always exists; in a strong side wind the innermost annuli, where the side wind exceeds the blade
+    speed, may have none and stay at an end of the bracket (this leaves a residual below 0.4 % of the static thrust,
+    tests/propeller/test_bem.py).
     """
     low, high = -0.5 * math.pi, 0.5 * math.pi
 
     def annulus_residual(psi: Scalar) -> Scalar:
-        return annulus(psi, section, onset, tip_reynolds, airfoil, azimuths).unbalanced
+        return annulus(psi, section, onset, tip_reynolds, airfoil, azimuths).residual
 
     low_residual, high_residual = annulus_residual(low), annulus_residual(high)
     middle, was_below = low, low_residual < 0.0
@@ -169,8 +170,8 @@ def inflow_angle(
 
 
 def rotor_coefficients(
-    blade: Blade, advance: "ArrayLike", rpm: "ArrayLike", incidence: "ArrayLike" = 0.0, **options: Unpack[Options]
-) -> Coefficients:
+    blade: Blade, advance: "ArrayLike", rpm: "ArrayLike", incidence: "ArrayLike" = 0.0, **options: Unpack[BemOptions]
+) -> PropellerCoefficients:
     """CT, CP, CH at J = V/(nD), rpm, and the angle between the axis and the air flow: 0 from the front, π/2 edgewise
 
     J, rpm and incidence may be arrays that broadcast. The radii r = ½(1 + r_h) − ½(1 − r_h) cos t, with midpoints in t, are
@@ -178,11 +179,9 @@ def rotor_coefficients(
     """
     J, N, angle = np.broadcast_arrays(*(np.asarray(values, dtype=float) for values in (advance, rpm, incidence)))
     if not (np.isfinite(J).all() and np.isfinite(N).all() and np.isfinite(angle).all()):
-        raise ValueError(
-            f"{blade.name}: advance, rpm and incidence have a value that is not finite; expected finite ones"
-        )
+        raise ValueError(f"{blade.name}: advance, rpm or incidence is not finite; expected finite numbers")
     if (N <= 0.0).any():
-        raise ValueError(f"{blade.name}: rpm = {float(N.min()):g}; expected positive")
+        raise ValueError(f"{blade.name}: rpm = {float(N.min()):g}; expected a positive number")
     if (J * np.cos(angle) < -1e-12).any() or (J < 0.0).any():
         raise ValueError(
             f"{blade.name}: the air comes from behind; expected advance >= 0 and incidence within 90 degrees"
@@ -193,7 +192,7 @@ def rotor_coefficients(
     thrust, torque, in_plane = (
         np.sum(scale * values, axis=0) for values in (loads.thrust, loads.torque, loads.in_plane)
     )
-    return Coefficients(thrust, math.pi * torque, in_plane)
+    return PropellerCoefficients(thrust, math.pi * torque, in_plane)
 
 
 def annuli(
@@ -222,6 +221,6 @@ def sections(blade: Blade, stations: int, extra_axes: int = 0) -> tuple[Section,
     t = t.reshape(-1, *(1,) * extra_axes)
     hub = blade.stations[0]
     radius = 0.5 * (1.0 + hub) - 0.5 * (1.0 - hub) * np.cos(t)
-    chord, twist = blade.at(radius)
+    chord, twist = blade.interpolate(radius)
     width = 0.5 * (1.0 - hub) * np.sin(t) * math.pi / stations
     return Section(radius, chord, twist, hub, float(blade.blades)), width

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from samara.core.budget import text_inside
-from samara.core.sanitise import shown
-from samara.core.toml import File, Shipped, Table, document
+from samara.core.budget import read_text_or_gzip
+from samara.core.sanitise import quote_value
+from samara.core.toml import ShippedFiles, TomlFile, TomlTable, parse_document
 from samara.core.types import Array
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ class Blade:
     source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        _check(self)
+        _check_blade(self)
 
-    def at(self, station: "ArrayLike") -> tuple[Array, Array]:
+    def interpolate(self, station: "ArrayLike") -> tuple[Array, Array]:
         """c/R and twist at r/R: a monotone cubic through the stations (Fritsch and Carlson, 1980)"""
         chord, twist = (monotone_cubic(station, self.stations, values) for values in (self.chord, self.twist))
         return chord, twist
@@ -92,17 +92,17 @@ def _end_slope(h: float, next_h: float, secant: float, next_secant: float) -> fl
     return 3.0 * secant if secant * next_secant <= 0.0 and abs(slope) > 3.0 * abs(secant) else slope
 
 
-def _check(blade: Blade) -> None:
+def _check_blade(blade: Blade) -> None:
     lists = {"stations": blade.stations, "chord": blade.chord, "twist": blade.twist}
     for key, values in lists.items():
         if len(values) != len(blade.stations) or len(values) < 3:
             raise BladeError(f"{blade.name}: {key} has {len(values)} numbers: expected as many as stations, at least 3")
         if not all(math.isfinite(x) for x in values):
-            raise BladeError(f"{blade.name}: {key} = {shown(values)}: expected finite numbers")
+            raise BladeError(f"{blade.name}: {key} = {quote_value(values)}: expected finite numbers")
     steps = np.diff(blade.stations)
     if not (steps > 0.0).all() or not 0.0 < blade.stations[0] < 1.0 or abs(blade.stations[-1] - 1.0) > 1e-9:
         raise BladeError(
-            f"{blade.name}: stations = {shown(blade.stations)}: expected r/R that increase from above 0 to 1"
+            f"{blade.name}: stations = {quote_value(blade.stations)}: expected increasing r/R, from above 0 to 1"
         )
     if min(blade.chord) < 0.0:
         raise BladeError(f"{blade.name}: chord = {min(blade.chord)}: expected c/R that is not negative")
@@ -115,7 +115,7 @@ def _check(blade: Blade) -> None:
 # Files -------------------------------------------------------------------------------------------------------------
 
 
-BLADES = Shipped("blade", "samara.propeller", BladeError)
+BLADES = ShippedFiles("blade", "samara.propeller", BladeError)
 
 
 def blade_names() -> list[str]:
@@ -131,8 +131,8 @@ def blade(name_or_path: str | Path) -> tuple[Blade, Measurement | None]:
 
 def parse_blade(text: str, origin: str) -> tuple[Blade, Measurement | None]:
     """Parse the text of a blade file; `origin` is its name in error messages."""
-    file = Table(document(text, origin, BladeError), File(origin, BladeError))
-    file.only(("name", "family", "source", "blades", "radius", "stations", "chord", "twist", "measured"))
+    file = TomlTable(parse_document(text, origin, BladeError), TomlFile(origin, BladeError))
+    file.refuse_unknown_keys(("name", "family", "source", "blades", "radius", "stations", "chord", "twist", "measured"))
     parsed = Blade(
         name=file.text("name"),
         family=file.text("family"),
@@ -149,15 +149,15 @@ def parse_blade(text: str, origin: str) -> tuple[Blade, Measurement | None]:
     columns = [np.array(measured.numbers(key)) for key in ("J", "rpm", "CT", "CP")]
     measured.finish()
     if len({len(column) for column in columns}) != 1:
-        raise measured.wrong(" has columns of different lengths: expected J, rpm, CT, CP of equal length")
+        raise measured.make_error(" has columns of different lengths: expected J, rpm, CT, CP of equal length")
     return parsed, Measurement(*columns)
 
 
 def read_uiuc(folder: str | Path) -> dict[str, tuple[Blade, Measurement]]:
     """Read every propeller of a folder that has geometry and measurements: volume1_geom.csv and volume1_exp.csv, or .csv.gz."""
     shapes: dict[str, list[tuple[float, float, float]]] = {}
-    for row in _rows(Path(folder), _GEOMETRY, ("BladeName", "r/R", "c/R", "beta")):
-        numbers = (_cell(row, "r/R"), _cell(row, "c/R"), math.radians(_cell(row, "beta")))
+    for row in _read_rows(Path(folder), _GEOMETRY, ("BladeName", "r/R", "c/R", "beta")):
+        numbers = (_parse_cell(row, "r/R"), _parse_cell(row, "c/R"), math.radians(_parse_cell(row, "beta")))
         shapes.setdefault(row["BladeName"], []).append(numbers)
     propellers = {}
     for name, run in uiuc_runs(folder).items():
@@ -167,11 +167,11 @@ def read_uiuc(folder: str | Path) -> dict[str, tuple[Blade, Measurement]]:
             blade_shape = Blade(
                 run.blade, run.family, run.blades, radius, stations, chord, twist, "UIUC Propeller Data Site"
             )
-            propellers[run.blade if run.blade not in propellers else name] = (blade_shape, run.measured)
+            propellers[run.blade if run.blade not in propellers else name] = (blade_shape, run.measurement)
     return propellers
 
 
-class Run(NamedTuple):
+class TunnelRun(NamedTuple):
     """A propeller in the wind tunnel: name and family of its blade, blades, diameter and pitch [in], and the measurement."""
 
     blade: str
@@ -179,33 +179,33 @@ class Run(NamedTuple):
     blades: int
     diameter: float
     pitch: float
-    measured: Measurement
+    measurement: Measurement
 
 
-def uiuc_runs(folder: str | Path) -> dict[str, Run]:
+def uiuc_runs(folder: str | Path) -> dict[str, TunnelRun]:
     """Read every measured propeller of a folder, by name: volume1_exp.csv or .csv.gz."""
     columns = ("PropName", "BladeName", "Family", "B", "D", "P", "J", "N", "CT", "CP")
     rows: dict[str, list[tuple[float, ...]]] = {}
     geometry: dict[str, tuple[str, str, int, float, float]] = {}
-    for row in _rows(Path(folder), _PERFORMANCE, columns):
-        size = int(_cell(row, "B")), _cell(row, "D"), _cell(row, "P")
+    for row in _read_rows(Path(folder), _PERFORMANCE, columns):
+        size = int(_parse_cell(row, "B")), _parse_cell(row, "D"), _parse_cell(row, "P")
         geometry[row["PropName"]] = (row["BladeName"], row["Family"], *size)
-        rows.setdefault(row["PropName"], []).append(tuple(_cell(row, key) for key in ("J", "N", "CT", "CP")))
-    return {name: Run(*properties, Measurement(*np.array(rows[name]).T)) for name, properties in geometry.items()}
+        rows.setdefault(row["PropName"], []).append(tuple(_parse_cell(row, key) for key in ("J", "N", "CT", "CP")))
+    return {name: TunnelRun(*properties, Measurement(*np.array(rows[name]).T)) for name, properties in geometry.items()}
 
 
-def _rows(folder: Path, name: str, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
+def _read_rows(folder: Path, name: str, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
     path = next((p for p in (folder / name, folder / f"{name}.gz") if p.is_file()), None)
     if path is None:
         raise BladeError(f"{folder}: has no {name} or {name}.gz; expected the tables of the UIUC Propeller Data Site")
-    reader = csv.DictReader(text_inside(path).splitlines())
+    reader = csv.DictReader(read_text_or_gzip(path).splitlines())
     missing = set(columns) - set(reader.fieldnames or ())
     if missing:
         raise BladeError(f"{path}: has no column {', '.join(sorted(missing))}; expected {', '.join(columns)}")
     yield from reader
 
 
-def _cell(row: dict[str, str], key: str) -> float:
+def _parse_cell(row: dict[str, str], key: str) -> float:
     try:
         value = float(row[key])
     except (TypeError, ValueError):
@@ -219,6 +219,6 @@ def zero_thrust_advance(measured: Measurement) -> float:
     """J at which the line through the measured points with CT < 0.3 max CT reaches 0"""
     near_zero = measured.thrust < 0.3 * measured.thrust.max()
     if near_zero.sum() < 2:
-        raise ValueError("the measurement has fewer than two points near zero thrust; expected a run up to it")
+        raise ValueError("the measurement has fewer than two points near zero thrust; expected a run up to zero thrust")
     slope, intercept = np.polyfit(measured.advance[near_zero], measured.thrust[near_zero], 1)
     return float(-intercept / slope)

@@ -2,8 +2,8 @@
 
     C = Σ cᵢⱼ xⁱ yʲ,   x = J cos α, the component of J along the axis;   y = (J sin α)², of the component across it
 
-Even in the side wind, by symmetry. CH is that polynomial times J sin α. Outside the range of the fit x and y are clamped; in a
-descent, where the theory has no solution, x = 0.
+By symmetry, the polynomials are even in the side wind. CH is that polynomial times J sin α. Outside the range of the
+fit x and y are clamped; in a descent, where the theory has no solution, x = 0.
 """
 
 import math
@@ -19,7 +19,7 @@ from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.rotors.blade_element import HubFlow, hub_flow
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor, RotorLoad
 from samara.propeller.airfoil import SMALL_PROPELLER, Airfoil
-from samara.propeller.bem import Coefficients, rotor_coefficients
+from samara.propeller.bem import PropellerCoefficients, rotor_coefficients
 from samara.propeller.blade import Blade
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class RotorFit(NamedTuple):
 def fit_rotor(
     blade: Blade, rpm: float, largest: float | None = None, *, airfoil: Airfoil = SMALL_PROPELLER
 ) -> RotorFit:
-    """Least squares over J from 0 to `largest` (by default that of zero axial thrust) and α from 0 to 90°, at one speed"""
+    """Fit by least squares over J from 0 to `largest` (default: the J of zero axial thrust) and α from 0 to 90°, at one
+    speed."""
     if largest is None:
         largest = _zero_thrust(blade, rpm, airfoil)
     # denser towards the ends, where polynomials err most
@@ -69,19 +70,19 @@ def _zero_thrust(blade: Blade, rpm: float, airfoil: Airfoil) -> float:
     non_positive = np.flatnonzero(thrust <= 0.0)
     if not non_positive.size or non_positive[0] == 0:
         raise ValueError(
-            f"{blade.name}: no thrust, or thrust beyond J = 2; expected the argument largest, the J to fit up to"
+            f"{blade.name}: no thrust, or thrust beyond J = 2; set the argument largest, the J up to which to fit"
         )
     k = int(non_positive[0])
     return float(np.interp(0.0, [thrust[k], thrust[k - 1]], [J[k], J[k - 1]]))
 
 
 def fitted_coefficients(
-    along: Annotated[Scalar, Quantity("1", -0.2, 1.0)],
-    across: Annotated[Scalar, Quantity("1", 0.0, 1.0)],
+    axial: Annotated[Scalar, Quantity("1", -0.2, 1.0)],
+    lateral: Annotated[Scalar, Quantity("1", 0.0, 1.0)],
     fit: RotorFit,
-) -> Coefficients:
+) -> PropellerCoefficients:
     """C = Σ cᵢⱼ xⁱ yʲ at J along the axis and across it"""
-    x, side = clamp(along, 0.0, fit.largest), clamp(across, 0.0, fit.largest)
+    x, side = clamp(axial, 0.0, fit.largest), clamp(lateral, 0.0, fit.largest)
     y = side * side
     powers_x, powers_y = [1.0, x], [1.0, y]
     for _ in range(DEGREE - 1):
@@ -94,7 +95,7 @@ def fitted_coefficients(
         term = powers_x[i] * powers_y[j]
         thrust, power = thrust + fit.thrust[k] * term, power + fit.power[k] * term
         in_plane = in_plane + fit.in_plane[k] * term
-    return Coefficients(thrust, power, in_plane * side)
+    return PropellerCoefficients(thrust, power, in_plane * side)
 
 
 class FittedLoad(NamedTuple):
@@ -124,7 +125,7 @@ def rotor_constants(fit: RotorFit, radius: float) -> tuple[float, float]:
     return k_thrust, SEA_LEVEL_DENSITY * fit.power[0] * diameter**5 / (8.0 * math.pi**3)
 
 
-def _fitted(state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[FittedLoad, ...]:
+def _fitted_loads(state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[FittedLoad, ...]:
     fit: RotorFit = vehicle["rotor_fit"]
     winds = environment.hub_wind_W or (environment.wind_W,) * len(vehicle.rotors)
     return tuple(
@@ -142,7 +143,7 @@ def _fitted(state: "State", vehicle: "Vehicle", environment: "Environment") -> t
 def _loads(
     effect_state: object, state: "State", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[RotorLoad, ...]:
-    return tuple(fitted.load for fitted in _fitted(state, vehicle, environment))
+    return tuple(fitted.load for fitted in _fitted_loads(state, vehicle, environment))
 
 
 def _wrench(
@@ -150,7 +151,7 @@ def _wrench(
 ) -> Wrench:
     """Sum the in-plane forces; thrust and torque of the fit act as loads of the rotors."""
     total = Wrench()
-    for fitted, rotor in zip(_fitted(state, vehicle, environment), vehicle.rotors, strict=True):
+    for fitted, rotor in zip(_fitted_loads(state, vehicle, environment), vehicle.rotors, strict=True):
         total = add_wrenches(total, Wrench(fitted.f_B, cross(rotor.r_B, fitted.f_B)))
     return total
 

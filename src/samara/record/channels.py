@@ -22,11 +22,11 @@ from google.protobuf.message_factory import GetMessageClass  # type: ignore[impo
 from mcap.records import Channel, Schema
 from mcap.well_known import MessageEncoding, SchemaEncoding
 
-from samara.record.foxglove import Posed, pose_layout, posed, transform_layout
-from samara.record.layout import Layout, raster_layout, stream_layout
+from samara.record.foxglove import PoseColumns, pose_columns, pose_layout, transform_layout
+from samara.record.layout import RecordLayout, raster_layout, stream_layout
 from samara.record.streams import (
     LOG_TOPIC,
-    MOST_CHANNELS,
+    MAX_CHANNELS,
     SCENE_TOPIC,
     TRANSFORM_TOPIC,
     RecordingError,
@@ -36,7 +36,7 @@ from samara.record.streams import (
 )
 
 
-def identifiers(fields: Sequence[str]) -> list[str]:
+def field_identifiers(fields: Sequence[str]) -> list[str]:
     """Return unique names that protobuf and plotting tools accept: 'rotor_speed[2]' → 'rotor_speed_2'."""
     used = {"time_us"}
     names = []
@@ -60,7 +60,7 @@ def stream_schema(fields: tuple[str, ...], name: str, *, repeated: bool = False)
     optional = FieldDescriptorProto.LABEL_OPTIONAL
     record.field.add(name="time_us", number=1, type=FieldDescriptorProto.TYPE_SFIXED64, label=optional)
     label = FieldDescriptorProto.LABEL_REPEATED if repeated else optional
-    for number, field in enumerate(identifiers(fields), start=2):
+    for number, field in enumerate(field_identifiers(fields), start=2):
         record.field.add(name=field, number=number, type=FieldDescriptorProto.TYPE_DOUBLE, label=label, json_name=field)
     return FileDescriptorSet(file=[file]).SerializeToString(deterministic=True)
 
@@ -92,27 +92,27 @@ def published_schema(message: Message | type[Message]) -> bytes:
 class StreamLayouts(NamedTuple):
     """The record layouts of a stream, and of the pose and the transform derived from it.
 
-    Streams of one family have their numbers at the same offsets, and those of the pose in the same columns.
+    Streams of one family have their numbers at the same offsets and their pose in the same columns.
     """
 
     stream: Stream
-    layout: Layout
-    posed: Posed | None
-    drawn: tuple[Layout, ...]
+    layout: RecordLayout
+    pose: PoseColumns | None
+    pose_layouts: tuple[RecordLayout, ...]
     family: int
 
 
-class Contents(NamedTuple):
+class ChannelTable(NamedTuple):
     """The layouts by topic, the channel ids of the log and of the scene (0: none), and the records of all channels."""
 
-    tracks: dict[str, StreamLayouts]
+    layouts: dict[str, StreamLayouts]
     log: int
     scene: int
     schemas: list[Schema]
     channels: list[Channel]
 
 
-def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
+def build_channels(streams: Sequence[Stream], scene: bool = False) -> ChannelTable:
     """Number schemas and channels from 1, in order; streams with the same schema name and fields share a schema."""
     layouts_by_topic: dict[str, StreamLayouts] = {}
     schemas: dict[tuple[str, tuple[str, ...]], Schema] = {}
@@ -131,8 +131,8 @@ def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
     def add_channel(topic: str, schema: Schema, metadata: dict[str, str]) -> int:
         if topic in channels:
             raise RecordingError(f"topic {topic!r} occurs twice; expected one stream for each topic")
-        if len(channels) == MOST_CHANNELS:
-            raise RecordingError(f"topic {topic!r} is one too many; expected at most {MOST_CHANNELS}")
+        if len(channels) == MAX_CHANNELS:
+            raise RecordingError(f"topic {topic!r} is one too many; expected at most {MAX_CHANNELS}")
         channels[topic] = Channel(len(channels) + 1, topic, MessageEncoding.Protobuf, metadata, schema.id)
         return channels[topic].id
 
@@ -141,29 +141,29 @@ def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
         if stream.raster:
             schema = add_schema("foxglove.RawImage", published=RawImage)
             channel = add_channel(stream.topic, schema, stream_metadata(stream))
-            layout = raster_layout(stream.raster, stream.topic.strip("/")).on(channel)
+            layout = raster_layout(stream.raster, stream.topic.strip("/")).copy_to_channel(channel)
         else:
-            schema = add_schema(stream.kind, tuple(stream.fields))
+            schema = add_schema(stream.schema_name, tuple(stream.fields))
             channel = add_channel(stream.topic, schema, stream_metadata(stream))
-            layout = stream_layout(message_type(schema.data, schema.name)).on(channel)  # type: ignore[arg-type]
-        layouts_by_topic[stream.topic] = StreamLayouts(stream, layout, posed(stream), (), 0)
+            layout = stream_layout(message_type(schema.data, schema.name)).copy_to_channel(channel)  # type: ignore[arg-type]
+        layouts_by_topic[stream.topic] = StreamLayouts(stream, layout, pose_columns(stream), (), 0)
     log = add_channel(LOG_TOPIC, add_schema("foxglove.Log", published=Log), {})
-    if any(layouts.posed for layouts in layouts_by_topic.values()):
+    if any(layouts.pose for layouts in layouts_by_topic.values()):
         poses = add_schema("foxglove.PoseInFrame", published=PoseInFrame)
         transforms = add_schema("foxglove.FrameTransform", published=FrameTransform)
         transform_channel = add_channel(TRANSFORM_TOPIC, transforms, {})
         for topic, layouts in layouts_by_topic.items():
-            if layouts.posed:
-                pose_channel = add_channel(layouts.posed.topic, poses, {})
+            if layouts.pose:
+                pose_channel = add_channel(layouts.pose.topic, poses, {})
                 layouts_by_topic[topic] = layouts._replace(
-                    drawn=(pose_layout(pose_channel), transform_layout(transform_channel, layouts.posed.frame))
+                    pose_layouts=(pose_layout(pose_channel), transform_layout(transform_channel, layouts.pose.frame))
                 )
     scene_channel = (
         add_channel(SCENE_TOPIC, add_schema("foxglove.SceneUpdate", published=SceneUpdate), {}) if scene else 0
     )
     families: dict[tuple[object, ...], int] = {}
     for topic, layouts in layouts_by_topic.items():
-        columns = tuple(layouts.posed.columns.tolist()) if layouts.posed else ()
-        family_key = (layouts.layout.places, columns, *(layout.places for layout in layouts.drawn))
+        columns = tuple(layouts.pose.columns.tolist()) if layouts.pose else ()
+        family_key = (layouts.layout.offsets, columns, *(layout.offsets for layout in layouts.pose_layouts))
         layouts_by_topic[topic] = layouts._replace(family=families.setdefault(family_key, len(families)))
-    return Contents(layouts_by_topic, log, scene_channel, list(schemas.values()), list(channels.values()))
+    return ChannelTable(layouts_by_topic, log, scene_channel, list(schemas.values()), list(channels.values()))

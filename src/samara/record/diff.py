@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.core.types import Array
-from samara.record.metrics.recorded import distance_between, sum_of
+from samara.record.metrics.recorded import array_sum, distance_between
 from samara.record.run import Run
-from samara.record.streams import Table
+from samara.record.streams import RecordedStream
 
-FEW = 6  # drones that are named one by one
+MAX_NAMED_DRONES = 6  # drones that are named one by one
 
 
 class Difference(NamedTuple):
@@ -29,32 +29,34 @@ class Difference(NamedTuple):
         return f"{self.drone} {self.stream} {self.field} {time}: {self.first!r} and {self.second!r}"
 
 
-def different_vehicles(a: Run, b: Run) -> str:
+def describe_vehicle_differences(a: Run, b: Run) -> str:
     """Describe which drones have different vehicles in the two runs; "" if all are the same.
 
     Vehicles are compared by their files: vehicles of the same name may have different parameters.
     """
     differences = []
-    for record_a, record_b in zip(a.tracks, b.tracks, strict=False):
+    for record_a, record_b in zip(a.drone_records, b.drone_records, strict=False):
         if record_a.vehicle.name != record_b.vehicle.name:
             differences.append(f"{record_a.name} is {record_a.vehicle.name} and {record_b.vehicle.name}")
-        elif _file(a, record_a.name) != _file(b, record_b.name):
+        elif _vehicle_file(a, record_a.name) != _vehicle_file(b, record_b.name):
             differences.append(f"{record_a.name} is {record_a.vehicle.name} with other parameters")
-    return "; ".join(differences[:FEW]) + (f"; and {len(differences) - FEW} more" if len(differences) > FEW else "")
+    return "; ".join(differences[:MAX_NAMED_DRONES]) + (
+        f"; and {len(differences) - MAX_NAMED_DRONES} more" if len(differences) > MAX_NAMED_DRONES else ""
+    )
 
 
-def _file(run: Run, drone: str) -> bytes:
+def _vehicle_file(run: Run, drone: str) -> bytes:
     return run.attachments.get(f"vehicle/{drone}.toml", b"")
 
 
 def first_difference(a: Run, b: Run) -> Difference | None:
     """Return the earliest difference, bit for bit; None if every value of every common stream is the same."""
-    names = [[drone_record.name for drone_record in run.tracks] for run in (a, b)]
+    names = [[drone_record.name for drone_record in run.drone_records] for run in (a, b)]
     if names[0] != names[1]:
         raise ValueError(f"the runs have different drones: {', '.join(names[0])} and {', '.join(names[1])}")
     differences = [
         difference
-        for record_a, record_b in zip(a.tracks, b.tracks, strict=True)
+        for record_a, record_b in zip(a.drone_records, b.drone_records, strict=True)
         for stream in record_a.tables
         if stream in record_b.tables
         for difference in _stream_differences(record_a.name, stream, record_a.tables[stream], record_b.tables[stream])
@@ -62,7 +64,7 @@ def first_difference(a: Run, b: Run) -> Difference | None:
     return min(differences, key=lambda difference: difference.time_us, default=None)
 
 
-def _stream_differences(drone: str, stream: str, table_a: Table, table_b: Table) -> list[Difference]:
+def _stream_differences(drone: str, stream: str, table_a: RecordedStream, table_b: RecordedStream) -> list[Difference]:
     if table_a.fields != table_b.fields:
         field = next(
             (x for x in (*table_a.fields, *table_b.fields) if (x in table_a.fields) != (x in table_b.fields)),
@@ -106,7 +108,7 @@ class Distance(NamedTuple):
 def distances(a: Run, b: Run) -> list[Distance]:
     """Compute the distance of each drone, at the times that both runs have logged."""
     result = []
-    for record_a, record_b in zip(a.tracks, b.tracks, strict=True):
+    for record_a, record_b in zip(a.drone_records, b.drone_records, strict=True):
         _, i, j = np.intersect1d(
             record_a.tables["state"].times_us, record_b.tables["state"].times_us, return_indices=True
         )
@@ -114,6 +116,6 @@ def distances(a: Run, b: Run) -> list[Distance]:
         cosine = np.abs((record_a.attitude[i] * record_b.attitude[j]).sum(axis=1))
         attitude_difference = 2.0 * np.degrees(np.arccos(np.clip(cosine, 0.0, 1.0)))
         result.append(
-            Distance(record_a.name, sum_of(distance**2).rms, float(distance.max()), float(attitude_difference.max()))
+            Distance(record_a.name, array_sum(distance**2).rms, float(distance.max()), float(attitude_difference.max()))
         )
     return result

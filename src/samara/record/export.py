@@ -7,9 +7,9 @@ from typing import Any
 
 from samara.core.atomic_files import atomic_write
 from samara.record.recording import RecordingError
-from samara.record.streams import Recording, Table
+from samara.record.streams import RecordedStream, Recording
 
-ROWS = 10_000  # formatted at once
+ROWS_PER_BATCH = 10_000  # rows formatted at once
 
 
 def export_csv(recording: Recording, folder: str | Path) -> list[Path]:
@@ -19,10 +19,10 @@ def export_csv(recording: Recording, folder: str | Path) -> list[Path]:
     """
     paths = []
     for topic, table in recording.streams.items():
-        path = Path(folder) / f"{_name(topic)}.csv"
+        path = Path(folder) / f"{_file_stem(topic)}.csv"
         with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerow(_headings(table))
-            file.writelines(_lines(table))
+            file.writelines(_csv_lines(table))
         paths.append(path)
     path = Path(folder) / "log.csv"
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
@@ -48,15 +48,17 @@ def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
             pyarrow.field(name, field_type, metadata={"unit": unit})
             for name, field_type, unit in zip(names, types, units, strict=True)
         ]
-        schema = pyarrow.schema(fields, metadata={**recording.metadata, "topic": topic, "kind": table.kind})
-        path = Path(folder) / f"{_name(topic)}.parquet"
+        schema = pyarrow.schema(
+            fields, metadata={**recording.metadata, "topic": topic, "schema_name": table.schema_name}
+        )
+        path = Path(folder) / f"{_file_stem(topic)}.parquet"
         with atomic_write(path) as temporary:
             pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), temporary)
         paths.append(path)
     return paths
 
 
-def data_frame(table: Table) -> Any:
+def data_frame(table: RecordedStream) -> Any:
     """Convert a table to a pandas DataFrame with the time [s] as its index; `attrs["units"]` holds the units."""
     try:
         import pandas  # type: ignore[import-untyped]
@@ -67,18 +69,21 @@ def data_frame(table: Table) -> Any:
     return frame
 
 
-def _name(topic: str) -> str:
+def _file_stem(topic: str) -> str:
     """Return a file name for a topic; no part of a topic has a dot, so two topics never share a name."""
     return topic.strip("/").replace("/", ".")
 
 
-def _headings(table: Table) -> list[str]:
+def _headings(table: RecordedStream) -> list[str]:
     headings = [f"{name} [{unit}]" if unit else name for name, unit in zip(table.fields, table.units, strict=True)]
     return ["time [s]", "time_us", *headings]
 
 
-def _lines(table: Table) -> Iterator[str]:
-    for start in range(0, len(table.rows), ROWS):
-        times_us, rows = table.times_us[start : start + ROWS].tolist(), table.rows[start : start + ROWS].tolist()
+def _csv_lines(table: RecordedStream) -> Iterator[str]:
+    for start in range(0, len(table.rows), ROWS_PER_BATCH):
+        times_us, rows = (
+            table.times_us[start : start + ROWS_PER_BATCH].tolist(),
+            table.rows[start : start + ROWS_PER_BATCH].tolist(),
+        )
         for time_us, row in zip(times_us, rows, strict=True):
             yield ",".join([repr(time_us / 1e6), str(time_us), *map(repr, row)]) + "\n"

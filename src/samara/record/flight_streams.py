@@ -5,24 +5,24 @@ from typing import get_type_hints
 
 import numpy as np
 
-from samara.control.registry import instants_ahead
+from samara.control.registry import look_ahead_count
 from samara.core.algebra import IDENTITY, ZERO, Vec3
 from samara.core.quantity import Quantity
 from samara.core.tree import leaf_names
 from samara.estimate.estimator import VARIANCE_UNITS, Fusion, Variances
-from samara.physics.multirotor import at_rest, environment_of, state_names
+from samara.physics.multirotor import complete_environment, state_at_rest, state_names
 from samara.physics.types import REFERENCE_FIELDS, State, Vehicle
 from samara.record.derived_outputs import output_fields, output_units
-from samara.record.image_stream import MOST_STEPS, NOT_A_NUMBER, Raster
+from samara.record.image_stream import MAX_STEPS, NAN_PIXEL, Raster
 from samara.record.recorder import Stream
-from samara.record.streams import Block, Table
-from samara.scenario.flight_events import EVENT_FIELDS, Occurrence
+from samara.record.streams import RecordedStream, StreamBlock
+from samara.scenario.flight_events import OCCURRENCE_FIELDS, Occurrence
 from samara.scenario.scenario import Drone
-from samara.sensors.ray_sensors import Beam, Eye
+from samara.sensors.ray_sensors import Beam, RaySensor
 from samara.sensors.sensor import Sensor
 
 
-class Rows:
+class RowBuffer:
     """Buffer for the rows of a stream of all drones of a group: (rows, fields, drones)."""
 
     def __init__(self, topics: tuple[str, ...], fields: int, capacity: int) -> None:
@@ -48,21 +48,21 @@ class Rows:
         self.times[self.count : end] = times_us
         self.count = end
 
-    def handed_on(self) -> Block:
+    def take_block(self) -> StreamBlock:
         """Return the buffered rows as a block and clear the buffer; later rows go to other memory."""
         times, rows, count = self.times[: self.count], self.rows[: self.count], self.count
         self.count = 0
         if 2 * count < len(self.times):  # copy a small part: a view would retain the whole buffer
-            return Block(self.topics, times.copy(), rows.copy())
+            return StreamBlock(self.topics, times.copy(), rows.copy())
         self.times, self.rows = np.empty_like(self.times), np.empty_like(self.rows)
-        return Block(self.topics, times, rows)
+        return StreamBlock(self.topics, times, rows)
 
 
 ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
-LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "cells_left")
-CABLE_FIELD = "cable_holds"
-LARGEST_NORMAL = 9.0  # larger than any normal number drawn from 53 random bits
-SENSOR_KIND = "samara.sensor."  # prefix of the schema names of sensors' streams
+LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "remaining_cells")
+CABLE_FIELD = "cable_attached"
+MAX_NORMAL_DEVIATE = 9.0  # larger than any normal number drawn from 53 random bits
+SENSOR_SCHEMA_PREFIX = "samara.sensor."  # prefix of the schema names of sensors' streams
 STATUS_FIELDS = ("landed", "crashed")  # 1 or 0, a row at each change
 UNITS = {
     "p_W": "m",
@@ -87,11 +87,11 @@ UNITS |= {
 }
 
 
-def unit_of(field: str) -> str:
+def field_unit(field: str) -> str:
     """Return the unit of a recorded field by its name; "1" for an unknown name."""
     if field.startswith("payload.r_B"):
         return "m"
-    if field.startswith("pushes"):
+    if field.startswith("external_wrenches"):
         return "N m" if ".tau_B" in field else "N"
     if field.startswith("ground.normal"):
         return "1"
@@ -100,8 +100,8 @@ def unit_of(field: str) -> str:
 
 def state_units(vehicle: Vehicle) -> tuple[str, ...]:
     """Return the unit of every component of a vehicle's state, in the order of `state_names`."""
-    state = at_rest(vehicle)
-    units = [unit_of(field) for field in leaf_names(state._replace(effects=()))]
+    state = state_at_rest(vehicle)
+    units = [field_unit(field) for field in leaf_names(state._replace(effects=()))]
     for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True):
         units += _leaf_units(effect_state, effect.state_unit)
     return tuple(units)
@@ -127,12 +127,12 @@ def _leaf_units(tree: object, unit: str) -> list[str]:
 
 
 def load_fields(vehicle: Vehicle) -> tuple[str, ...]:
-    """Return the fields about the load that are recorded with the environment, with `cable_holds` for a slung load."""
+    """Return the fields about the load that are recorded with the environment, with `cable_attached` for a slung load."""
     return (*LOAD_FIELDS, CABLE_FIELD) if vehicle.has("slung_load") else LOAD_FIELDS
 
 
-def event_blocks(occurrences: Sequence[Occurrence], drones: Sequence[Drone]) -> list[Block]:
-    """Build the blocks of the streams `event`; drones with events at the same times share a block."""
+def occurrence_blocks(occurrences: Sequence[Occurrence], drones: Sequence[Drone]) -> list[StreamBlock]:
+    """Build the blocks of the streams `occurrence`; drones with occurrences at the same times share a block."""
     occurrences_by_drone: dict[int, list[Occurrence]] = {}
     for occurrence in occurrences:
         occurrences_by_drone.setdefault(occurrence.drone, []).append(occurrence)
@@ -140,8 +140,8 @@ def event_blocks(occurrences: Sequence[Occurrence], drones: Sequence[Drone]) -> 
     for index, drone_occurrences in occurrences_by_drone.items():
         drones_by_times.setdefault(tuple(occurrence.time_us for occurrence in drone_occurrences), []).append(index)
     return [
-        Block(
-            tuple(f"/{drones[index].name}/event" for index in drone_indexes),
+        StreamBlock(
+            tuple(f"/{drones[index].name}/occurrence" for index in drone_indexes),
             np.array(times_us),
             np.array(
                 [[occurrence.row for occurrence in occurrences_by_drone[index]] for index in drone_indexes], dtype=float
@@ -151,12 +151,12 @@ def event_blocks(occurrences: Sequence[Occurrence], drones: Sequence[Drone]) -> 
     ]
 
 
-def is_reading(table: Table) -> bool:
+def is_reading(table: RecordedStream) -> bool:
     """Whether a table is the stream of a sensor."""
-    return table.kind.startswith(SENSOR_KIND)
+    return table.schema_name.startswith(SENSOR_SCHEMA_PREFIX)
 
 
-def streams_of(drone: Drone) -> dict[str, Stream]:
+def drone_streams(drone: Drone) -> dict[str, Stream]:
     """Return the streams of a drone's recording, by their short names."""
     commands = [f"motor[{i}]" for i in range(len(drone.vehicle.rotors))] or ["thrust", "tau_B.x", "tau_B.y", "tau_B.z"]
     commands += [f"servo[{k}]" for k in range(len(drone.vehicle.servos))]
@@ -165,46 +165,51 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
         "command": tuple(commands),
         "reference": REFERENCE_FIELDS,
         "estimate": ESTIMATE_FIELDS,
-        "outputs": output_fields(drone.vehicle),
+        "derived": output_fields(drone.vehicle),
         "status": STATUS_FIELDS,
-        "event": EVENT_FIELDS,
-        "environment": (*leaf_names(environment_of(drone.vehicle)), *load_fields(drone.vehicle)),
+        "occurrence": OCCURRENCE_FIELDS,
+        "environment": (*leaf_names(complete_environment(drone.vehicle)), *load_fields(drone.vehicle)),
     }
     if callable(drone.controller) and drone.autopilot is None:
-        fields["excess"] = tuple(commands)
-    plan_length = instants_ahead(drone.controller)
-    if plan_length:
-        fields["plan"] = tuple(f"p_W[{k}].{axis}" for k in range(plan_length) for axis in "xyz")
+        fields["command_excess"] = tuple(commands)
+    path_length = look_ahead_count(drone.controller)
+    if path_length:
+        fields["predicted_path"] = tuple(f"p_W[{k}].{axis}" for k in range(path_length) for axis in "xyz")
     streams = {
         name: Stream(
             f"/{drone.name}/{name}",
             stream_fields,
-            tuple(unit_of(field) for field in stream_fields),
-            f"samara.{name.capitalize()}",
+            tuple(field_unit(field) for field in stream_fields),
+            _schema_name(name),
         )
         for name, stream_fields in fields.items()
     }
     streams["state"] = streams["state"]._replace(units=state_units(drone.vehicle))
-    streams["outputs"] = streams["outputs"]._replace(units=output_units(fields["outputs"]))
-    if isinstance(drone.estimator, Fusion) and drone.estimator.knows_variances:
-        covariance_fields = tuple(leaf_names(Variances()))
-        units = tuple(VARIANCE_UNITS[field.partition(".")[0]] for field in covariance_fields)
-        streams["covariance"] = Stream(f"/{drone.name}/covariance", covariance_fields, units, "samara.Covariance")
+    streams["derived"] = streams["derived"]._replace(units=output_units(fields["derived"]))
+    if isinstance(drone.estimator, Fusion) and drone.estimator.has_variances:
+        variance_fields = tuple(leaf_names(Variances()))
+        units = tuple(VARIANCE_UNITS[field.partition(".")[0]] for field in variance_fields)
+        streams["variance"] = Stream(f"/{drone.name}/variance", variance_fields, units, "samara.Variance")
     for sensor in drone.sensors:
         if sensor.name in streams:
             raise ValueError(f"{drone.name} has a sensor called {sensor.name!r}, the name of another stream")
-        schema_name = f"{SENSOR_KIND}{sensor.name}"
-        raster = raster_of(sensor)
+        schema_name = f"{SENSOR_SCHEMA_PREFIX}{sensor.name}"
+        raster = sensor_raster(sensor)
         streams[sensor.name] = Stream(f"/{drone.name}/{sensor.name}", sensor.fields, sensor.units, schema_name, raster)
     return streams
 
 
-def raster_of(sensor: Sensor) -> Raster | None:
+def _schema_name(stream: str) -> str:
+    """Return the schema name of a stream: 'samara.PredictedPath' for 'predicted_path'."""
+    return "samara." + "".join(word.capitalize() for word in stream.split("_"))
+
+
+def sensor_raster(sensor: Sensor) -> Raster | None:
     """Return the raster of a camera or lidar; None for other sensors, and if there are too many steps for a pixel."""
-    if not isinstance(sensor.about, Eye):
+    if not isinstance(sensor.model, RaySensor):
         return None
-    part = sensor.about.part
-    max_steps = part.told(part.farthest, Beam(Vec3(1.0, 0.0, 0.0)), (LARGEST_NORMAL,) * 2) / part.resolution
+    part = sensor.model.part
+    max_steps = part.reading(part.max_range, Beam(Vec3(1.0, 0.0, 0.0)), (MAX_NORMAL_DEVIATE,) * 2) / part.resolution
     rows, columns = part.shape
-    raster = Raster(sensor.reading._fields[0], rows, columns, part.resolution, wide=max_steps >= NOT_A_NUMBER)
-    return raster if max_steps < MOST_STEPS else None
+    raster = Raster(sensor.reading._fields[0], rows, columns, part.resolution, wide=max_steps >= NAN_PIXEL)
+    return raster if max_steps < MAX_STEPS else None

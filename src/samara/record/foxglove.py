@@ -25,20 +25,20 @@ from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyp
 from samara.core.algebra import IDENTITY, UP, ZERO, Quat, Vec3, cross, direction, dot, norm, normalize
 from samara.core.types import Array
 from samara.physics.types import Vehicle
-from samara.record.layout import NANOS_MARK, SECONDS_MARK, Layout, layout_of, marker
+from samara.record.layout import NANOS_MARK, SECONDS_MARK, RecordLayout, marked_layout, marker
 from samara.record.streams import LEVELS, LogLine, Stream
-from samara.scenario.meshes import drawn, triangles_of
+from samara.scenario.meshes import drawable_solids, solid_triangles
 from samara.scenario.world import World
-from samara.vehicles.shape import Box, Disc, Rod, parts_of, reach_of
+from samara.vehicles.shape import BodyBox, Disc, Rod, outer_frame_radius, shape_parts
 from samara.world.obstacles import Solid
 
 WORLD = "world"
 Microseconds = TypeVar("Microseconds", int, Array)
-RATE = 30  # poses per second at most: enough for display, and tools interpolate
+POSE_RATE = 30  # poses per second at most: enough for display, and tools interpolate
 POSE_FIELDS = ("p_W.x", "p_W.y", "p_W.z", "q_WB.x", "q_WB.y", "q_WB.z", "q_WB.w")  # in the order of foxglove.Pose
 
 
-class Posed(NamedTuple):
+class PoseColumns(NamedTuple):
     """The pose of a stream: its columns, the topic of the pose messages, and its frame."""
 
     columns: Array
@@ -46,7 +46,7 @@ class Posed(NamedTuple):
     frame: str
 
 
-def posed(stream: Stream) -> Posed | None:
+def pose_columns(stream: Stream) -> PoseColumns | None:
     """Return the pose columns of a stream; None without a pose.
 
     '/drone0/state' gives '/drone0/pose' and the frame 'drone0'; any other stream a pose and a frame below its topic.
@@ -56,49 +56,49 @@ def posed(stream: Stream) -> Posed | None:
     columns = np.array([stream.fields.index(name) for name in POSE_FIELDS])
     drone, _, stream_name = stream.topic.rpartition("/")
     prefix = drone if drone and stream_name == "state" else stream.topic
-    return Posed(columns, f"{prefix}/pose", prefix.strip("/"))
+    return PoseColumns(columns, f"{prefix}/pose", prefix.strip("/"))
 
 
-def pose_layout(channel: int) -> Layout:
+def pose_layout(channel: int) -> RecordLayout:
     """Return the layout of foxglove.PoseInFrame in the world."""
-    return _any_pose().on(channel)
+    return _pose_template().copy_to_channel(channel)
 
 
 @cache
-def _any_pose() -> Layout:
-    position, orientation = _marked()
+def _pose_template() -> RecordLayout:
+    position, orientation = _marked_pose()
     pose = Pose(position=position, orientation=orientation)
-    return layout_of(PoseInFrame(timestamp=_stamp(), frame_id=WORLD, pose=pose), [1] * len(POSE_FIELDS))
+    return marked_layout(PoseInFrame(timestamp=_stamp(), frame_id=WORLD, pose=pose), [1] * len(POSE_FIELDS))
 
 
-def transform_layout(channel: int, frame: str) -> Layout:
+def transform_layout(channel: int, frame: str) -> RecordLayout:
     """Return the layout of foxglove.FrameTransform from the world to a body's frame."""
-    translation, rotation = _marked()
+    translation, rotation = _marked_pose()
     message = FrameTransform(
         timestamp=_stamp(), parent_frame_id=WORLD, child_frame_id=frame, translation=translation, rotation=rotation
     )
-    return layout_of(message, [1] * len(POSE_FIELDS)).on(channel)
+    return marked_layout(message, [1] * len(POSE_FIELDS)).copy_to_channel(channel)
 
 
 def _stamp() -> Timestamp:
     return Timestamp(seconds=SECONDS_MARK, nanos=NANOS_MARK)
 
 
-def _marked() -> tuple[Vector3, Quaternion]:
+def _marked_pose() -> tuple[Vector3, Quaternion]:
     x, y, z, *q = (marker(number) for number in range(len(POSE_FIELDS)))
     return Vector3(x=x, y=y, z=z), Quaternion(x=q[0], y=q[1], z=q[2], w=q[3])
 
 
-def slots(times_us: Microseconds) -> Microseconds:
+def time_slots(times_us: Microseconds) -> Microseconds:
     """Return the index of the thirtieth of a second that each time is in; the first row of each is displayed.
 
     A microsecond is added because a thirtieth of a second is not an integer count of microseconds: 33 333 µs is in the second.
     """
-    return (times_us + 1) * RATE // 1_000_000
+    return (times_us + 1) * POSE_RATE // 1_000_000
 
 
-def first_of_each(slot: Array, previous_slot: int) -> Array:
-    """Return the rows that are the first of their slot; the last row before them was in slot `before`."""
+def first_slot_rows(slot: Array, previous_slot: int) -> Array:
+    """Return the rows that are the first of their slot; the last row before them was in slot `previous_slot`."""
     changes = np.empty(len(slot), bool)
     changes[0] = slot[0] != previous_slot
     np.not_equal(slot[1:], slot[:-1], out=changes[1:])
@@ -122,13 +122,13 @@ def log_line(data: bytes) -> LogLine:
 
 DISC_ALPHA = 0.4
 REFERENCE_COLOUR = "#78828c"
-PATH_POINTS, MOST_POINTS, LEAST_POINTS = 24_000, 500, 60  # of all paths together, and limits for one
-EMPTY = World()
-THIN = 0.01  # thickness of a propeller disc, relative to the vehicle's reach
+MAX_TOTAL_PATH_POINTS, MAX_PATH_POINTS, MIN_PATH_POINTS = 24_000, 500, 60  # of all paths together, and of one path
+EMPTY_WORLD = World()
+DISC_THICKNESS = 0.01  # thickness of a propeller disc, relative to the vehicle's reach
 
 
 def scene_message(
-    vehicles: Mapping[str, Vehicle], world: World = EMPTY, references: Mapping[str, Array] | None = None
+    vehicles: Mapping[str, Vehicle], world: World = EMPTY_WORLD, references: Mapping[str, Array] | None = None
 ) -> bytes:
     """Build the scene: one entity for each drone in its frame, and one for each solid and reference path in the world.
 
@@ -140,15 +140,15 @@ def scene_message(
     }
     paths = {name: path for name, path in (references or {}).items() if len(path) and np.ptp(path, axis=0).any()}
     entities = chain(
-        (_named(shapes[id(vehicle)], name, vehicle) for name, vehicle in vehicles.items()),
-        (solid_entity(name, solid, colour) for name, solid, colour in drawn(world)),
-        (reference_entity(name, path[_few(len(path), len(paths))]) for name, path in paths.items()),
+        (_drone_entity(shapes[id(vehicle)], name, vehicle) for name, vehicle in vehicles.items()),
+        (solid_entity(name, solid, colour) for name, solid, colour in drawable_solids(world)),
+        (reference_entity(name, path[_displayed_rows(len(path), len(paths))]) for name, path in paths.items()),
     )
     # Concatenated messages of one entity each are, in protobuf, one message of all: so a thousand are not in memory at once.
     return b"".join(SceneUpdate(entities=[entity]).SerializeToString(deterministic=True) for entity in entities)
 
 
-def _named(shape: SceneEntity, name: str, vehicle: Vehicle) -> SceneEntity:
+def _drone_entity(shape: SceneEntity, name: str, vehicle: Vehicle) -> SceneEntity:
     """Copy the entity of a vehicle to a drone's frame."""
     entity = SceneEntity()
     entity.CopyFrom(shape)
@@ -158,26 +158,26 @@ def _named(shape: SceneEntity, name: str, vehicle: Vehicle) -> SceneEntity:
 
 def scene_entity(name: str, vehicle: Vehicle) -> SceneEntity:
     """Build a vehicle's entity: rods and discs as cylinders, the body as a cube."""
-    parts, extent = parts_of(vehicle), reach_of(vehicle)
+    parts, extent = shape_parts(vehicle), outer_frame_radius(vehicle)
     return SceneEntity(
         timestamp=Timestamp(seconds=0),
         frame_id=name,
         id=f"{name} {vehicle.name}",
         frame_locked=True,
-        cylinders=[_cylinder(part, extent) for part in parts if not isinstance(part, Box)],
+        cylinders=[_cylinder(part, extent) for part in parts if not isinstance(part, BodyBox)],
         cubes=[
             CubePrimitive(
                 pose=_pose(part.centre_B, IDENTITY), size=_vector(part.size_B), color=_colour(part.colour, 1.0)
             )
             for part in parts
-            if isinstance(part, Box)
+            if isinstance(part, BodyBox)
         ],
     )
 
 
 def solid_entity(name: str, solid: Solid, colour: str) -> SceneEntity:
     """Build a solid's entity as triangles."""
-    vertices, triangles = triangles_of(solid, span=40.0)
+    vertices, triangles = solid_triangles(solid, span=40.0)
     return SceneEntity(
         timestamp=Timestamp(seconds=0),
         frame_id=WORLD,
@@ -193,9 +193,9 @@ def solid_entity(name: str, solid: Solid, colour: str) -> SceneEntity:
     )
 
 
-def _few(count: int, drones: int) -> Array:
+def _displayed_rows(count: int, drones: int) -> Array:
     """Return the rows of a path to display: its ends, and a bounded count between them."""
-    max_points = int(np.clip(PATH_POINTS // drones, LEAST_POINTS, MOST_POINTS))
+    max_points = int(np.clip(MAX_TOTAL_PATH_POINTS // drones, MIN_PATH_POINTS, MAX_PATH_POINTS))
     return np.unique(np.linspace(0, count - 1, min(count, max_points)).round().astype(int))
 
 
@@ -229,10 +229,16 @@ def _cylinder(part: Rod | Disc, extent: float) -> CylinderPrimitive:
             1.0,
         )
     else:
-        centre, axis, radius, length, alpha = part.centre_B, part.axis_B, part.radius, THIN * extent, DISC_ALPHA
+        centre, axis, radius, length, alpha = (
+            part.centre_B,
+            part.axis_B,
+            part.radius,
+            DISC_THICKNESS * extent,
+            DISC_ALPHA,
+        )
     size = Vec3(2.0 * radius, 2.0 * radius, length)
     return CylinderPrimitive(
-        pose=_pose(centre, from_up_to(axis)),
+        pose=_pose(centre, rotation_from_up(axis)),
         size=_vector(size),
         bottom_scale=1.0,
         top_scale=1.0,
@@ -240,7 +246,7 @@ def _cylinder(part: Rod | Disc, extent: float) -> CylinderPrimitive:
     )
 
 
-def from_up_to(axis: Vec3) -> Quat:
+def rotation_from_up(axis: Vec3) -> Quat:
     """q ∝ (1 + z·a, z × a), the shortest rotation from z to a; half a turn about x for a = −z, the identity for a = 0."""
     if float(norm(axis)) == 0.0:
         return IDENTITY

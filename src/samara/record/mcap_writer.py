@@ -36,22 +36,25 @@ from mcap.records import (
 from mcap.writer import MCAP0_MAGIC
 
 from samara.core.types import Array
-from samara.record.layout import Layout, Messages, Times
+from samara.record.layout import MessageArray, MessageTimes, RecordLayout
 
 Buffer = bytes | memoryview
 
 MAGIC = MCAP0_MAGIC
 RECORD = struct.Struct("<BQ")  # opcode and length
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "lz4": lz4.frame.compress, "zstd": zstandard.compress}
-COMPRESSION_LIMIT, SMALL = 255, 1 << 24  # lz4's highest ratio; decompressed bytes that are always allowed, for zstd
+COMPRESSION_LIMIT, ALWAYS_ALLOWED_BYTES = (
+    255,
+    1 << 24,
+)  # lz4's highest ratio; decompressed bytes that are always allowed, for zstd
 
 
-def is_absurd(compressed_size: int, size: int) -> bool:
+def is_impossible_size(compressed_size: int, size: int) -> bool:
     """Whether the claimed size is impossible for that many compressed bytes; a chunk of numbers shrinks tenfold at best."""
-    return size > COMPRESSION_LIMIT * compressed_size + SMALL
+    return size > COMPRESSION_LIMIT * compressed_size + ALWAYS_ALLOWED_BYTES
 
 
-def decompressed(data: bytes, compression: str, size: int) -> bytes:
+def decompress(data: bytes, compression: str, size: int) -> bytes:
     """Decompress at most `size` + 1 bytes; a result longer than `size` shows that the claimed size is wrong."""
     if compression == "lz4":
         return bytes(lz4.frame.LZ4FrameDecompressor().decompress(data, max_length=size + 1))
@@ -69,10 +72,10 @@ class Opening(NamedTuple):
     channels: tuple[Channel, ...]
     attachments: tuple[AttachmentIndex, ...]
     metadata: tuple[MetadataIndex, ...]
-    chunk: "Indexed"
+    chunk: "ChunkIndexRecord"
 
 
-def opening(
+def build_opening(
     library: str,
     metadata: Mapping[str, Mapping[str, str]],
     attachments: Mapping[str, bytes],
@@ -93,33 +96,33 @@ def opening(
         media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
         Attachment(create_time=0, log_time=0, name=name, media_type=media_type, data=data).write(builder)
         attachment_indexes.append(AttachmentIndex(start, builder.count - start, 0, 0, len(data), name, media_type))
-    declarations = declared([*schemas, *channels], builder.count)
+    declarations = build_declaration_chunk([*schemas, *channels], builder.count)
     builder.write(declarations.data)
     return Opening(
-        _taken(builder),
+        _take_bytes(builder),
         tuple(schemas),
         tuple(channels),
         tuple(attachment_indexes),
         tuple(metadata_indexes),
-        declarations.told,
+        declarations.index_record,
     )
 
 
-class Declared(NamedTuple):
+class DeclarationChunk(NamedTuple):
     """A chunk without messages: its bytes, and its index record."""
 
     data: bytes
-    told: "Indexed"
+    index_record: "ChunkIndexRecord"
 
 
-def declared(records: Sequence[McapRecord], offset: int) -> Declared:
+def build_declaration_chunk(records: Sequence[McapRecord], offset: int) -> DeclarationChunk:
     """Build a chunk with schemas and channels for byte `offset` of the file."""
-    data = written(records)
-    head, index = chunk_head([data], [data], offset, 0, 0, "")
-    return Declared(head + data, indexed(index, b""))
+    data = serialise_records(records)
+    head, index = build_chunk_header([data], [data], offset, 0, 0, "")
+    return DeclarationChunk(head + data, serialise_chunk_index(index, b""))
 
 
-class Indexed(NamedTuple):
+class ChunkIndexRecord(NamedTuple):
     """The serialised index record of a chunk, a tenth of the size of a dict, and the times of its messages."""
 
     record: bytes
@@ -127,18 +130,20 @@ class Indexed(NamedTuple):
     end_ns: int
 
 
-def indexed(index: ChunkIndex, starts: bytes) -> Indexed:
+def serialise_chunk_index(index: ChunkIndex, starts: bytes) -> ChunkIndexRecord:
     """Serialise a chunk index; `starts` holds the channel and offset of each message index."""
-    record = written([index])
+    record = serialise_records([index])
     opcode, length = RECORD.unpack_from(record)
     # two times, the chunk's offset and its length; then the length of the starts, which is 0 in `record`
     starts_offset = RECORD.size + 4 * 8
     parts = record[RECORD.size : starts_offset], struct.pack("<I", len(starts)), starts, record[starts_offset + 4 :]
     full_record = RECORD.pack(opcode, length + len(starts)) + b"".join(parts)
-    return Indexed(full_record, index.message_start_time, index.message_end_time)
+    return ChunkIndexRecord(full_record, index.message_start_time, index.message_end_time)
 
 
-def closing(file_opening: Opening, chunks: Sequence[Indexed], message_counts: Mapping[int, int], offset: int) -> bytes:
+def build_summary(
+    file_opening: Opening, chunks: Sequence[ChunkIndexRecord], message_counts: Mapping[int, int], offset: int
+) -> bytes:
     """Build the end of the data section at byte `offset`, the summary, and the footer."""
     statistics = Statistics(
         attachment_count=len(file_opening.attachments),
@@ -152,11 +157,11 @@ def closing(file_opening: Opening, chunks: Sequence[Indexed], message_counts: Ma
         schema_count=len(file_opening.schemas),
     )
     # The CRC of the data section is left out, as in the library's writer: the chunks have theirs.
-    end = written([DataEnd(0)])
+    end = serialise_records([DataEnd(0)])
     start = offset + len(end)
     builder = RecordBuilder()
     offsets = []
-    groups: dict[Opcode, Iterable[McapRecord | Indexed]] = {
+    groups: dict[Opcode, Iterable[McapRecord | ChunkIndexRecord]] = {
         Opcode.SCHEMA: file_opening.schemas,
         Opcode.CHANNEL: file_opening.channels,
         Opcode.STATISTICS: [statistics],
@@ -167,7 +172,7 @@ def closing(file_opening: Opening, chunks: Sequence[Indexed], message_counts: Ma
     for opcode, records in groups.items():
         begin = builder.count
         for record in records:
-            if isinstance(record, Indexed):
+            if isinstance(record, ChunkIndexRecord):
                 builder.write(record.record)
             else:
                 record.write(builder)
@@ -177,11 +182,11 @@ def closing(file_opening: Opening, chunks: Sequence[Indexed], message_counts: Ma
     for record in offsets:
         record.write(builder)
     Footer(start, offsets_start, 0).write(builder)
-    summary = _taken(builder)[:-4]
+    summary = _take_bytes(builder)[:-4]
     return end + summary + struct.pack("<I", zlib.crc32(summary)) + MAGIC
 
 
-def chunk_head(
+def build_chunk_header(
     records: Sequence[Buffer], data: Sequence[Buffer], offset: int, begin_ns: int, end_ns: int, compression: str
 ) -> tuple[bytes, ChunkIndex]:
     """Build the header of a chunk, and its index."""
@@ -205,31 +210,31 @@ def chunk_head(
     return head, index
 
 
-def written(records: Iterable[McapRecord]) -> bytes:
+def serialise_records(records: Iterable[McapRecord]) -> bytes:
     """Serialise records."""
     builder = RecordBuilder()
     for record in records:
         record.write(builder)
-    return _taken(builder)
+    return _take_bytes(builder)
 
 
-def _taken(builder: RecordBuilder) -> bytes:
+def _take_bytes(builder: RecordBuilder) -> bytes:
     return builder.end()  # type: ignore[no-untyped-call]
 
 
 INDEX_HEAD = struct.Struct("<BQHI")  # opcode, length, channel, bytes of the entries that follow
-ENTRY = 16  # time and offset of a message, eight bytes each
+INDEX_ENTRY_BYTES = 16  # time and offset of a message, eight bytes each
 STARTS = np.dtype([("channel", "<u2"), ("start", "<u8")])  # offset of a channel's message index
 
 
-class Batch(NamedTuple):
+class MessageBatch(NamedTuple):
     """Messages that are packed as one array: layouts with equal offsets, each with a message at all the times.
 
     `rows` is (m, width, drones) for as many layouts as there are drones, or for the single layout of a fleet.
     """
 
-    layouts: Sequence[Layout]
-    times: Times
+    layouts: Sequence[RecordLayout]
+    times: MessageTimes
     rows: Array
 
     @property
@@ -238,7 +243,7 @@ class Batch(NamedTuple):
         return id(self.layouts), len(self.times.us)
 
 
-class Line(NamedTuple):
+class SingleMessage(NamedTuple):
     """A single message of variable length."""
 
     channel: int
@@ -246,48 +251,48 @@ class Line(NamedTuple):
     record: bytes
 
 
-class ChunkMemory:
+class ChunkBuffer:
     """The reused memory in which chunks are assembled."""
 
     def __init__(self) -> None:
         self._memory: Array = np.empty(0, np.uint8)
         self._shape: list[tuple[int, int]] = []
-        self._arranged: Arrangement | None = None
+        self._arrangement: Arrangement | None = None
 
     @property
     def size(self) -> int:
         """Allocated bytes."""
         return len(self._memory)
 
-    def arranged(self, batches: Sequence[Batch]) -> "Arrangement":
+    def arrange(self, batches: Sequence[MessageBatch]) -> "Arrangement":
         """Return the records and indexes of all batches; their numbers are those of an earlier chunk until `fill`."""
         shape = [batch.shape for batch in batches]
-        if self._arranged is None or shape != self._shape:
-            self._arranged = None  # in case the construction fails
-            size = _size(batches)
+        if self._arrangement is None or shape != self._shape:
+            self._arrangement = None  # in case the construction fails
+            size = _required_bytes(batches)
             if size > len(self._memory):
                 self._memory = np.empty(size + size // 8, np.uint8)
-            self._arranged, self._shape = Arrangement(batches, self._memory[:size]), shape
-        return self._arranged
+            self._arrangement, self._shape = Arrangement(batches, self._memory[:size]), shape
+        return self._arrangement
 
 
-def _size(batches: Iterable[Batch]) -> int:
+def _required_bytes(batches: Iterable[MessageBatch]) -> int:
     """Bytes of all messages with their indexes."""
     size = 0
     for layouts, times, _ in batches:
-        size += len(layouts) * (INDEX_HEAD.size + len(times.us) * (layouts[0].size + ENTRY))
+        size += len(layouts) * (INDEX_HEAD.size + len(times.us) * (layouts[0].size + INDEX_ENTRY_BYTES))
     return size
 
 
 class Arrangement:
     """The messages of the batches in memory, then for each channel their index in the order of time."""
 
-    def __init__(self, batches: Sequence[Batch], memory: Array) -> None:
+    def __init__(self, batches: Sequence[MessageBatch], memory: Array) -> None:
         self.channels = [np.array([layout.channel for layout in batch.layouts]) for batch in batches]
-        self.messages: list[Messages] = []
+        self.messages: list[MessageArray] = []
         end = 0
         for batch in batches:
-            self.messages.append(Messages(batch.layouts, len(batch.times.us), memory[end:]))
+            self.messages.append(MessageArray(batch.layouts, len(batch.times.us), memory[end:]))
             end += self.messages[-1].length
         self.records = memory[:end]
         # entries in the order of their messages, and the batch whose times they have
@@ -308,7 +313,7 @@ class Arrangement:
                 entries[..., 1] = offsets
                 self._times.append((entries[..., 0], batch_index))
                 starts += [(channel, start - index_start) for channel, start in heads]
-                end += shape[0] * (INDEX_HEAD.size + ENTRY * shape[1])
+                end += shape[0] * (INDEX_HEAD.size + INDEX_ENTRY_BYTES * shape[1])
             else:
                 for channel, channel_offsets in zip(channels.tolist(), offsets, strict=True):
                     scattered.setdefault(channel, []).append((batch_index, channel_offsets))
@@ -319,10 +324,10 @@ class Arrangement:
             entries, heads = _write_heads(memory, end, [channel], len(channel_offsets))
             self._sorted.append((entries[0], channel_offsets, [batch_index for batch_index, _ in parts]))
             starts += [(channel, start - index_start) for channel, start in heads]
-            end += INDEX_HEAD.size + ENTRY * len(channel_offsets)
+            end += INDEX_HEAD.size + INDEX_ENTRY_BYTES * len(channel_offsets)
         self.sorted_indexes, self.sorted_starts = memory[index_start:end], np.array(starts, STARTS)
 
-    def fill(self, batches: Sequence[Batch], sent: Array) -> None:
+    def fill(self, batches: Sequence[MessageBatch], sent: Array) -> None:
         """Write the values of all messages and the times of the indexes; count the messages of each channel in `sent`."""
         for batch, messages, channels in zip(batches, self.messages, self.channels, strict=True):
             sequence_offsets = (
@@ -338,37 +343,48 @@ class Arrangement:
             entries[:, 0], entries[:, 1] = times_ns[order], offsets[order]
 
 
-def chunk(
-    arrangement: Arrangement, batches: Sequence[Batch], lines: Sequence[Line], offset: int, compression: str
-) -> tuple[list[Buffer], Indexed]:
+def build_chunk(
+    arrangement: Arrangement,
+    batches: Sequence[MessageBatch],
+    lines: Sequence[SingleMessage],
+    offset: int,
+    compression: str,
+) -> tuple[list[Buffer], ChunkIndexRecord]:
     """Return the bytes of a chunk for byte `offset` of the file, with its message indexes, and its index record."""
     spans = [(batch.times.ns[0], batch.times.ns[-1]) for batch in batches] + [(line.time_ns,) * 2 for line in lines]
     begin_ns, end_ns = int(min(first for first, _ in spans)), int(max(last for _, last in spans))
     records: list[Buffer] = [arrangement.records.data, b"".join(line.record for line in lines)]
     data: list[Buffer] = [COMPRESS[compression](b"".join(records))] if compression else records
-    head, index = chunk_head(records, data, offset, begin_ns, end_ns, compression)
-    single_indexes, repeated_indexes = _line_indexes(lines, len(arrangement.records))
+    head, index = build_chunk_header(records, data, offset, begin_ns, end_ns, compression)
+    single_indexes, repeated_indexes = _single_message_indexes(lines, len(arrangement.records))
     indexes = (arrangement.indexes.data, single_indexes, arrangement.sorted_indexes.data, repeated_indexes)
-    index_starts = (arrangement.starts, _starts(single_indexes), arrangement.sorted_starts, _starts(repeated_indexes))
+    index_starts = (
+        arrangement.starts,
+        _index_starts(single_indexes),
+        arrangement.sorted_starts,
+        _index_starts(repeated_indexes),
+    )
     starts, position = [], offset + index.chunk_length
     for channel_starts, buffer in zip(index_starts, indexes, strict=True):
         starts.append(channel_starts.copy())
         starts[-1]["start"] += np.uint64(position)
         position += len(buffer)
     index.message_index_length = position - offset - index.chunk_length
-    return [head, *data, *indexes], indexed(index, np.concatenate(starts).tobytes())
+    return [head, *data, *indexes], serialise_chunk_index(index, np.concatenate(starts).tobytes())
 
 
 def _write_heads(
     memory: Array, start_offset: int, channels: Sequence[int], count: int
 ) -> tuple[Array, list[tuple[int, int]]]:
-    """Write the heads of message indexes for `count` messages from byte `at`.
+    """Write the heads of message indexes for `count` messages from byte `start_offset`.
 
     Return a view of their entries (channels, count, 2), and the channel and offset of each index.
     """
-    length = ENTRY * count
+    length = INDEX_ENTRY_BYTES * count
     stride = INDEX_HEAD.size + length
-    entries = np.ndarray((len(channels), count, 2), "<i8", memory, start_offset + INDEX_HEAD.size, (stride, ENTRY, 8))
+    entries = np.ndarray(
+        (len(channels), count, 2), "<i8", memory, start_offset + INDEX_HEAD.size, (stride, INDEX_ENTRY_BYTES, 8)
+    )
     opcode, body_length, buffer = int(Opcode.MESSAGE_INDEX), INDEX_HEAD.size - RECORD.size + length, memory.data
     heads = [(channel, start_offset + k * stride) for k, channel in enumerate(channels)]
     for channel, start in heads:
@@ -376,8 +392,8 @@ def _write_heads(
     return entries, heads
 
 
-def _line_indexes(lines: Sequence[Line], offset: int) -> tuple[bytes, bytes]:
-    """Index single messages from byte `place` of the records: channels with one message, and channels with several."""
+def _single_message_indexes(lines: Sequence[SingleMessage], offset: int) -> tuple[bytes, bytes]:
+    """Index single messages from byte `offset` of the records: channels with one message, and channels with several."""
     entries: dict[int, list[tuple[int, int]]] = {}
     for line in lines:
         entries.setdefault(line.channel, []).append((line.time_ns, offset))
@@ -387,10 +403,10 @@ def _line_indexes(lines: Sequence[Line], offset: int) -> tuple[bytes, bytes]:
         parts[len(channel_entries) > 1].append(
             MessageIndex(channel, sorted(channel_entries, key=lambda entry: entry[0]))
         )
-    return written(parts[0]), written(parts[1])
+    return serialise_records(parts[0]), serialise_records(parts[1])
 
 
-def _starts(indexes: bytes) -> Array:
+def _index_starts(indexes: bytes) -> Array:
     """Return the channel and offset of each of consecutive message indexes."""
     starts, position = [], 0
     while position < len(indexes):

@@ -27,17 +27,17 @@ from samara.core.atomic_files import atomic_write
 from samara.core.types import Array
 from samara.core.version import __version__
 from samara.record.channels import published_schema
-from samara.record.foxglove import POSE_FIELDS, WORLD, first_of_each, scene_message, slots
-from samara.record.run import Run, Track, scenario_inside
-from samara.record.streams import SCENE_TOPIC, TRANSFORM_TOPIC, RecordingError, Table
-from samara.scenario.world import world_inside
-from samara.sensors.ray_sensors import MILLIMETRE, Eye
+from samara.record.foxglove import POSE_FIELDS, WORLD, first_slot_rows, scene_message, time_slots
+from samara.record.run import DroneRecord, Run, embedded_scenario
+from samara.record.streams import SCENE_TOPIC, TRANSFORM_TOPIC, RecordedStream, RecordingError
+from samara.scenario.world import recorded_world
+from samara.sensors.ray_sensors import MILLIMETRE, RaySensor
 from samara.sensors.sensor import Sensor
 
-FLOATS = ("x", "y", "z", "distance")  # of a point
+POINT_FIELDS = ("x", "y", "z", "distance")  # of a point
 
 
-class Told(NamedTuple):
+class TimedMessage(NamedTuple):
     """A message of a topic at a time."""
 
     time_us: int
@@ -45,19 +45,21 @@ class Told(NamedTuple):
     message: Message
 
 
-def eyes_inside(run: Run) -> dict[str, tuple[Sensor, Table]]:
+def recorded_vision_sensors(run: Run) -> dict[str, tuple[Sensor, RecordedStream]]:
     """Return the cameras and lidars of a run by topic, '/drone/camera', with their recorded streams."""
-    scenario = scenario_inside(run)
+    scenario = embedded_scenario(run)
     vision_sensors = {}
     for drone in scenario.drones if scenario else ():
-        tables = next((drone_record.tables for drone_record in run.tracks if drone_record.name == drone.name), {})
+        tables = next(
+            (drone_record.tables for drone_record in run.drone_records if drone_record.name == drone.name), {}
+        )
         for sensor in drone.sensors:
-            if isinstance(sensor.about, Eye) and sensor.name in tables:
+            if isinstance(sensor.model, RaySensor) and sensor.name in tables:
                 vision_sensors[f"/{drone.name}/{sensor.name}"] = sensor, tables[sensor.name]
     return vision_sensors
 
 
-def points_of(ray_sensor: Eye, row: Array) -> Array:
+def sensor_points(ray_sensor: RaySensor, row: Array) -> Array:
     """Convert a row of a stream to points (k, 4) in the sensor's axes, with their distances; a camera's by depth/dₓ  [m]."""
     direction_S = np.stack(ray_sensor.beams.direction_S, axis=1)
     distance = row / direction_S[:, 0] if ray_sensor.is_camera else row
@@ -66,18 +68,19 @@ def points_of(ray_sensor: Eye, row: Array) -> Array:
 
 
 def write_pictures(run: Run, path: str | Path) -> Path:
-    """Write the images and point clouds of a run, its transforms and its scene; RecordingError without such a sensor."""
-    vision_sensors = eyes_inside(run)
+    """Write the images and point clouds of a run, its transforms and its scene; raise RecordingError without such a
+    sensor."""
+    vision_sensors = recorded_vision_sensors(run)
     if not vision_sensors:
         raise RecordingError(f"{run.scenario}: no depth_camera and no lidar in it; expected one on a drone")
-    vehicles = {drone_record.name: drone_record.vehicle for drone_record in run.tracks}
-    scene = SceneUpdate.FromString(scene_message(vehicles, world_inside(run.attachments)))
-    messages = [Told(0, SCENE_TOPIC, scene)]
-    messages += [timed_message for drone_record in run.tracks for timed_message in _transforms(drone_record)]
+    vehicles = {drone_record.name: drone_record.vehicle for drone_record in run.drone_records}
+    scene = SceneUpdate.FromString(scene_message(vehicles, recorded_world(run.attachments)))
+    messages = [TimedMessage(0, SCENE_TOPIC, scene)]
+    messages += [timed_message for drone_record in run.drone_records for timed_message in _transforms(drone_record)]
     messages += [
         timed_message
         for topic, (sensor, table) in vision_sensors.items()
-        for timed_message in _seen(topic, sensor, table)
+        for timed_message in _sensor_messages(topic, sensor, table)
     ]
     with atomic_write(Path(path)) as temporary, temporary.open("wb") as file:
         writer = Writer(file, compression=CompressionType.ZSTD)
@@ -95,11 +98,11 @@ def write_pictures(run: Run, path: str | Path) -> Path:
     return Path(path)
 
 
-def _transforms(drone_record: Track) -> Iterator[Told]:
+def _transforms(drone_record: DroneRecord) -> Iterator[TimedMessage]:
     """Yield the transform of a drone, thirty times a second."""
     table = drone_record.tables["state"]
     columns = [table.fields.index(name) for name in POSE_FIELDS]
-    for k in first_of_each(slots(table.times_us), -1).tolist():
+    for k in first_slot_rows(time_slots(table.times_us), -1).tolist():
         time_us, (x, y, z, *q) = int(table.times_us[k]), table.rows[k, columns].tolist()
         message = FrameTransform(
             timestamp=_stamp(time_us),
@@ -108,21 +111,23 @@ def _transforms(drone_record: Track) -> Iterator[Told]:
             translation=Vector3(x=x, y=y, z=z),
             rotation=Quaternion(x=q[0], y=q[1], z=q[2], w=q[3]),
         )
-        yield Told(time_us, TRANSFORM_TOPIC, message)
+        yield TimedMessage(time_us, TRANSFORM_TOPIC, message)
 
 
-def _seen(topic: str, sensor: Sensor, table: Table) -> Iterator[Told]:
+def _sensor_messages(topic: str, sensor: Sensor, table: RecordedStream) -> Iterator[TimedMessage]:
     """Yield a camera's images and clouds, or a lidar's clouds: logged on arrival, stamped with the time of the sample."""
-    ray_sensor, drone = sensor.about, topic.split("/")[1]
+    ray_sensor, drone = sensor.model, topic.split("/")[1]
     delay_us = round(1e6 * sensor.delay)
     for time_us, row in zip(table.times_us.tolist(), table.rows, strict=True):
         stamp = _stamp(time_us - delay_us)
         if ray_sensor.is_camera:
-            yield Told(time_us, f"{topic}/image", image_message(ray_sensor, row, stamp, f"{drone}/{sensor.name}"))
-        yield Told(time_us, f"{topic}/points", cloud_message(ray_sensor, row, stamp, drone))
+            yield TimedMessage(
+                time_us, f"{topic}/image", image_message(ray_sensor, row, stamp, f"{drone}/{sensor.name}")
+            )
+        yield TimedMessage(time_us, f"{topic}/points", cloud_message(ray_sensor, row, stamp, drone))
 
 
-def image_message(ray_sensor: Eye, row: Array, stamp: Timestamp, frame: str) -> RawImage:
+def image_message(ray_sensor: RaySensor, row: Array, stamp: Timestamp, frame: str) -> RawImage:
     """Build a depth image in whole millimetres, 0 without a return: 16UC1 of REP 118."""
     rows, columns = ray_sensor.part.shape
     depth = np.round(np.nan_to_num(row) / MILLIMETRE).clip(0, 65535).astype("<u2")
@@ -137,11 +142,12 @@ def image_message(ray_sensor: Eye, row: Array, stamp: Timestamp, frame: str) -> 
     )
 
 
-def cloud_message(ray_sensor: Eye, row: Array, stamp: Timestamp, frame: str) -> PointCloud:
+def cloud_message(ray_sensor: RaySensor, row: Array, stamp: Timestamp, frame: str) -> PointCloud:
     """Build a point cloud in the sensor's axes, with the sensor's mounting as its pose in the drone's frame."""
     r_B, q_BS = ray_sensor.mounting
     fields = [
-        PackedElementField(name=name, offset=4 * k, type=PackedElementField.FLOAT32) for k, name in enumerate(FLOATS)
+        PackedElementField(name=name, offset=4 * k, type=PackedElementField.FLOAT32)
+        for k, name in enumerate(POINT_FIELDS)
     ]
     return PointCloud(
         timestamp=stamp,
@@ -150,9 +156,9 @@ def cloud_message(ray_sensor: Eye, row: Array, stamp: Timestamp, frame: str) -> 
             position=Vector3(x=float(r_B.x), y=float(r_B.y), z=float(r_B.z)),
             orientation=Quaternion(x=float(q_BS.x), y=float(q_BS.y), z=float(q_BS.z), w=float(q_BS.w)),
         ),
-        point_stride=4 * len(FLOATS),
+        point_stride=4 * len(POINT_FIELDS),
         fields=fields,
-        data=points_of(ray_sensor, row).astype("<f4").tobytes(),
+        data=sensor_points(ray_sensor, row).astype("<f4").tobytes(),
     )
 
 

@@ -10,26 +10,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, euler_from_quat
-from samara.core.atomic_files import parsed
-from samara.core.budget import path_beside
+from samara.core.atomic_files import parse_json
+from samara.core.budget import resolve_sibling_path
 from samara.core.lazy_import import present
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.core.tree import unflatten
 from samara.core.types import Array
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import at_rest, tilt_angles
+from samara.physics.multirotor import state_at_rest, tilt_angles
 from samara.physics.quantities import speed, tilt
 from samara.physics.types import Vehicle
 from samara.record.metrics.recorded import RecordedMetrics, distance_between
-from samara.record.metrics.summary import Summary, one_line, several_lines, summary
+from samara.record.metrics.summary import Summary, describe_drone, describe_run, summary
 from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError
-from samara.record.streams import Recording, Table
-from samara.scenario.expectations import DroneResult, Outcome, outcomes
-from samara.scenario.flight_events import Occurrence, occurrence, sentence_of
-from samara.scenario.scenario import Expect, Scenario
-from samara.scenario.world import world_inside
-from samara.vehicles.defaults import cable_ends, in_the_air
+from samara.record.streams import RecordedStream, Recording
+from samara.scenario.expectations import DroneResult, ExpectationResult, evaluate_expectations
+from samara.scenario.flight_events import Occurrence, describe_occurrence, parse_occurrence
+from samara.scenario.scenario import Expectations, Scenario
+from samara.scenario.world import recorded_world
+from samara.vehicles.defaults import cable_ends, is_airborne
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.loader import parse_vehicle
 
@@ -37,7 +37,7 @@ BATTERY_CHARGE = re.compile(r"battery(\[\d+\])?\.charge")  # fields of the strea
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Track:
+class DroneRecord:
     """One drone's part of a run. Arrays have time first; `tables` holds every recorded stream with names and units.
 
     If `tables` do not hold every row, `merged_metrics` are the metrics of all rows.
@@ -46,7 +46,7 @@ class Track:
     name: str
     vehicle: Vehicle
     controller: str
-    tables: Mapping[str, Table]
+    tables: Mapping[str, RecordedStream]
     merged_metrics: RecordedMetrics | None = None
 
     @property
@@ -95,7 +95,7 @@ class Track:
         return self.tables["command"].rows
 
     @property
-    def commands_cut(self) -> int:
+    def clipped_command_count(self) -> int:
         """Count of command components of a custom controller that were out of range and clipped."""
         return int(self.metrics.clipped_commands.total)
 
@@ -117,16 +117,16 @@ class Track:
         if not self.vehicle.has("slung_load"):
             return np.empty((0, 2, 3))
         is_attached, table = np.full(len(self.time), True), self.tables["environment"]
-        if "cable_holds" in table.fields:
+        if "cable_attached" in table.fields:
             rows = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
-            is_attached = table["cable_holds"][rows] > 0.5
-        state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
+            is_attached = table["cable_attached"][rows] > 0.5
+        state = unflatten(state_at_rest(self.vehicle), iter(self.tables["state"].rows.T))
         return np.moveaxis(np.array(cable_ends(state, self.vehicle, is_attached)), 2, 0)
 
     @cached_property
     def servo_angle(self) -> Array:
         """δ of every servo that tilts a rotor, in the order of `vehicle.servos`, (m, servos)  [rad]."""
-        state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
+        state = unflatten(state_at_rest(self.vehicle), iter(self.tables["state"].rows.T))
         angles = tilt_angles(state, self.vehicle)
         return np.stack(angles, axis=1) if angles else np.empty((len(self.time), 0))
 
@@ -169,15 +169,15 @@ class Track:
         return Ground(Vec3(*table["ground.point_W"][rows].T), Vec3(*table["ground.normal_W"][rows].T))
 
     @cached_property
-    def in_the_air(self) -> Array:
+    def airborne(self) -> Array:
         """Whether no part of the drone touched the ground, at every logged time, (m,)."""
-        state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
-        return np.broadcast_to(in_the_air(state, self.vehicle, self.ground), self.time.shape)
+        state = unflatten(state_at_rest(self.vehicle), iter(self.tables["state"].rows.T))
+        return np.broadcast_to(is_airborne(state, self.vehicle, self.ground), self.time.shape)
 
     @property
     def landed(self) -> bool:
         """Whether it flew and ended at rest on its feet, by its status: a crashed drone has not landed."""
-        return bool(self.metrics.in_the_air.total and self.status("landed")[-1:].any())
+        return bool(self.metrics.airborne_samples.total and self.status("landed")[-1:].any())
 
     @cached_property
     def metrics(self) -> RecordedMetrics:
@@ -197,7 +197,7 @@ class Track:
         return data_frame(self.tables[stream])
 
     def __repr__(self) -> str:
-        return f"Track {self.name}: {one_line(self)}"
+        return f"Track {self.name}: {describe_drone(self)}"
 
 
 class CheckedExpectation(NamedTuple):
@@ -212,84 +212,90 @@ class Run:
     """A flight of one or more drones. `run["name"]` is a drone's record; the attributes of the first drone are the run's."""
 
     scenario: str
-    tracks: tuple[Track, ...]
+    drone_records: tuple[DroneRecord, ...]
     logs: tuple[LogLine, ...]
     metadata: Mapping[str, str]
     attachments: Mapping[str, bytes]
     problem: str = ""
 
-    def __getitem__(self, name: str) -> Track:
-        for drone_record in self.tracks:
+    def __getitem__(self, name: str) -> DroneRecord:
+        for drone_record in self.drone_records:
             if drone_record.name == name:
                 return drone_record
-        raise KeyError(f"no drone {name!r}; there are {', '.join(drone_record.name for drone_record in self.tracks)}")
+        raise KeyError(
+            f"no drone {name!r}; there are {', '.join(drone_record.name for drone_record in self.drone_records)}"
+        )
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not (hasattr(Track, name) or name in Track.__dataclass_fields__):
+        if name.startswith("_") or not (hasattr(DroneRecord, name) or name in DroneRecord.__dataclass_fields__):
             raise AttributeError(f"a run has no {name!r}")
-        return getattr(self.tracks[0], name)
+        return getattr(self.drone_records[0], name)
 
     @property
     def units(self) -> dict[str, str]:
         """The unit of every recorded field, by stream and field: 'state.p_W.x': 'm'."""
         return {
             f"{stream}.{field}": unit
-            for stream, table in self.tracks[0].tables.items()
+            for stream, table in self.drone_records[0].tables.items()
             for field, unit in zip(table.fields, table.units, strict=True)
         }
 
     @property
     def crashed(self) -> tuple[str, ...]:
         """Names of the drones that hit the ground too hard, or lay on it."""
-        return tuple(drone_record.name for drone_record in self.tracks if drone_record.status("crashed").any())
+        return tuple(drone_record.name for drone_record in self.drone_records if drone_record.status("crashed").any())
 
     @cached_property
-    def facts(self) -> tuple[Occurrence, ...]:
-        """The occurrences of all drones in the order of time; `run.describe(fact)` describes one."""
+    def occurrences(self) -> tuple[Occurrence, ...]:
+        """The occurrences of all drones in the order of time; `run.describe(occurrence)` describes one."""
         occurrences = [
-            occurrence(time_us, drone, row)
-            for drone, drone_record in enumerate(self.tracks)
-            if "event" in drone_record.tables
+            parse_occurrence(time_us, drone, row)
+            for drone, drone_record in enumerate(self.drone_records)
+            if "occurrence" in drone_record.tables
             for time_us, row in zip(
-                drone_record.tables["event"].times_us.tolist(), drone_record.tables["event"].rows.tolist(), strict=True
+                drone_record.tables["occurrence"].times_us.tolist(),
+                drone_record.tables["occurrence"].rows.tolist(),
+                strict=True,
             )
         ]
-        return tuple(sorted(occurrences, key=lambda fact: fact.time_us))
+        return tuple(sorted(occurrences, key=lambda occurrence: occurrence.time_us))
 
-    def describe(self, fact: Occurrence) -> str:
+    def describe(self, occurrence: Occurrence) -> str:
         """Describe an occurrence in a sentence."""
-        return sentence_of(
-            fact, [drone_record.name for drone_record in self.tracks], world_inside(self.attachments).solids
+        return describe_occurrence(
+            occurrence,
+            [drone_record.name for drone_record in self.drone_records],
+            recorded_world(self.attachments).obstacles,
         )
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the run to an MCAP file; return its path."""
         streams = [
-            Stream(f"/{drone_record.name}/{name}", table.fields, table.units, table.kind, table.fitting_raster)
-            for drone_record in self.tracks
+            Stream(f"/{drone_record.name}/{name}", table.fields, table.units, table.schema_name, table.lossless_raster)
+            for drone_record in self.drone_records
             for name, table in drone_record.tables.items()
         ]
         from samara.record.foxglove import scene_message
 
         reference_paths = {
             drone_record.name: drone_record.reference_position
-            for drone_record in self.tracks
+            for drone_record in self.drone_records
             if "reference" in drone_record.tables and np.isfinite(drone_record.reference_position).all()
         }
-        vehicles = {drone_record.name: drone_record.vehicle for drone_record in self.tracks}
-        scene = scene_message(vehicles, world_inside(self.attachments), reference_paths)
+        vehicles = {drone_record.name: drone_record.vehicle for drone_record in self.drone_records}
+        scene = scene_message(vehicles, recorded_world(self.attachments), reference_paths)
         with Recorder(path, streams, self.metadata, self.attachments, overwrite=overwrite, scene=scene) as recorder:
-            for second in range(int(self.tracks[0].time[-1]) + 2):
-                recorder.write(*self._second(second))
+            for second in range(int(self.drone_records[0].time[-1]) + 2):
+                recorder.write(*self._chunk_data(second))
             if recorder.problem:
                 raise OSError(recorder.problem)
         return Path(path)
 
-    def _second(self, second: int) -> tuple[dict[str, tuple[Array, Array]], list[LogLine]]:
+    def _chunk_data(self, second: int) -> tuple[dict[str, tuple[Array, Array]], list[LogLine]]:
         """Return the blocks and log lines of one second: a chunk of the file."""
         low, high = second * 1_000_000, (second + 1) * 1_000_000
         blocks = {}
-        for drone_record in self.tracks:
+        for drone_record in self.drone_records:
             for name, table in drone_record.tables.items():
                 first, last = np.searchsorted(table.times_us, (low, high))
                 if last > first:
@@ -304,28 +310,28 @@ class Run:
         return present("Run.plot", self, subject, path)
 
     def __repr__(self) -> str:
-        return several_lines(self)
+        return describe_run(self)
 
     def _repr_html_(self) -> str:
         return str(present("Run.html", self))
 
 
-def check_expectations(run: Run, expect: Expect) -> list[CheckedExpectation]:
+def check_expectations(run: Run, expect: Expectations) -> list[CheckedExpectation]:
     """Evaluate each expectation of a scenario for a run, in words."""
-    has_several_drones = len(run.tracks) > 1
+    has_several_drones = len(run.drone_records) > 1
     evaluated = expectation_outcomes(run, expect)
     return [
-        CheckedExpectation(_words(outcome, expect, has_several_drones), bool(outcome.satisfied))
+        CheckedExpectation(_describe_outcome(outcome, expect, has_several_drones), bool(outcome.satisfied))
         for outcome in evaluated
     ]
 
 
-def expectation_outcomes(run: Run, expect: Expect) -> list[Outcome]:
+def expectation_outcomes(run: Run, expect: Expectations) -> list[ExpectationResult]:
     """Evaluate each expectation of a scenario for a run."""
-    return list(outcomes(expect, [_result(drone_record) for drone_record in run.tracks]))
+    return list(evaluate_expectations(expect, [_drone_result(drone_record) for drone_record in run.drone_records]))
 
 
-def _result(drone_record: Track) -> DroneResult:
+def _drone_result(drone_record: DroneRecord) -> DroneResult:
     return DroneResult(
         drone_record.name,
         drone_record.metrics.final_position.value,
@@ -335,15 +341,15 @@ def _result(drone_record: Track) -> DroneResult:
     )
 
 
-def _words(outcome: Outcome, expect: Expect, has_several_drones: bool) -> str:
+def _describe_outcome(outcome: ExpectationResult, expect: Expectations, has_several_drones: bool) -> str:
     field, suffix = outcome.field, f" of {outcome.drone}" if has_several_drones else ""
     if field == "no_crash":
-        return "no crash" if not expect.crashed else f"no crash but of {', '.join(expect.crashed)}"
+        return "no crash" if not expect.crashed else f"no crash except of {', '.join(expect.crashed)}"
     if field == "crashed":
         return f"{outcome.drone} crashes"
     if field == "final_position":
         position = ", ".join(f"{x:g}" for x in expect.final_position or ())
-        return f"ends within {expect.within:g} m of ({position}): {outcome.value:.3f} m"
+        return f"ends within {expect.position_tolerance:g} m of ({position}): {outcome.value:.3f} m"
     if field == "landed":
         return "landed at the end" if expect.landed else "in the air at the end"
     if field == "max_tilt_deg":
@@ -353,15 +359,17 @@ def _words(outcome: Outcome, expect: Expect, has_several_drones: bool) -> str:
     return f"height{suffix} at least {expect.min_height:g} m: {outcome.value:.2f} m"
 
 
-def run_from(
+def run_from_recording(
     recording: Recording, effects: Sequence[EffectOption] = (), vehicles: Mapping[str, Vehicle] | None = None
 ) -> Run:
     """Return the run that a recording holds; `vehicles` are the known ones by drone, whose files are not parsed."""
     vehicles_by_text: dict[str, Vehicle] = {}
     try:
-        drones = parsed(recording.metadata["drones"])
+        drones = parse_json(recording.metadata["drones"])
         drone_records = []
-        tables_by_drone: dict[str, dict[str, Table]] = {drone_metadata["name"]: {} for drone_metadata in drones}
+        tables_by_drone: dict[str, dict[str, RecordedStream]] = {
+            drone_metadata["name"]: {} for drone_metadata in drones
+        }
         for topic, table in recording.streams.items():
             _, _, relative_topic = topic.partition("/")
             drone, _, stream = relative_topic.partition("/")
@@ -375,7 +383,7 @@ def run_from(
                 if text not in vehicles_by_text:
                     vehicles_by_text[text] = parse_vehicle(text, f"{name}.toml", effects=effects)
                 vehicle = vehicles_by_text[text]
-            drone_records.append(Track(name, vehicle, drone_metadata["controller"], tables_by_drone[name]))
+            drone_records.append(DroneRecord(name, vehicle, drone_metadata["controller"], tables_by_drone[name]))
     except (KeyError, ValueError, TypeError) as error:
         raise RecordingError(
             f"{recording.path}: holds no flight ({type(error).__name__}: {error}); expected a run of `samara fly`"
@@ -394,7 +402,7 @@ def run_from(
     )
 
 
-def scenario_inside(run: Run) -> Scenario | None:
+def embedded_scenario(run: Run) -> Scenario | None:
     """Return the scenario that a recording contains; None if there is none, or if it names files that are missing."""
     from samara.scenario.file import parse_scenario
 
@@ -402,11 +410,15 @@ def scenario_inside(run: Run) -> Scenario | None:
     try:
         effects = tuple(
             {
-                option.name: option for drone_record in run.tracks for option in drone_record.vehicle.structure.options
+                option.name: option
+                for drone_record in run.drone_records
+                for option in drone_record.vehicle.structure.effect_options
             }.values()
         )
         return (
-            parse_scenario(text, "scenario.toml", settings, inside=run.attachments, effects=effects) if text else None
+            parse_scenario(text, "scenario.toml", settings, recorded_files=run.attachments, effects=effects)
+            if text
+            else None
         )
     except (ValueError, OSError):
         return None
@@ -415,27 +427,27 @@ def scenario_inside(run: Run) -> Scenario | None:
 def scenario_text(run: Run) -> tuple[str, dict[str, object]]:
     """Return the text of the scenario, and the settings that changed it."""
     text = run.attachments.get("scenario.toml", b"").decode("utf-8", "replace")
-    return text, table_said(run.metadata, "settings")
+    return text, metadata_table(run.metadata, "settings")
 
 
-def said(metadata: Mapping[str, str], key: str) -> object:
+def metadata_value(metadata: Mapping[str, str], key: str) -> object:
     """Parse the JSON metadata under a key; return an empty table if that fails."""
     try:
-        return parsed(metadata.get(key, "{}"))
+        return parse_json(metadata.get(key, "{}"))
     except ValueError:
         return {}
 
 
-def table_said(metadata: Mapping[str, str], key: str) -> dict[str, object]:
+def metadata_table(metadata: Mapping[str, str], key: str) -> dict[str, object]:
     """Parse the JSON table under a key; return an empty one for any other value."""
-    value = said(metadata, key)
+    value = metadata_value(metadata, key)
     return value if isinstance(value, dict) else {}
 
 
-def flown_policies(run: Run) -> dict[str, dict[str, str]]:
+def recorded_policies(run: Run) -> dict[str, dict[str, str]]:
     """Return the task, vehicle, folder and SHA-256 of the policy that flew each drone, by drone."""
     policies = {}
-    drones = parsed(run.metadata.get("drones", "[]"))
+    drones = parse_json(run.metadata.get("drones", "[]"))
     for drone in drones if isinstance(drones, list) else []:
         options = drone.get("controller_options", {}) if isinstance(drone, dict) else {}
         policy = options.get("file") if isinstance(options, dict) else None
@@ -444,27 +456,27 @@ def flown_policies(run: Run) -> dict[str, dict[str, str]]:
     return policies
 
 
-def changed_policies(run: Run, recording_folder: Path) -> list[str]:
-    """Report each policy folder that holds another policy now; only folders below the recording's folder `beside` count."""
-    from samara.control.policy_file import ABOUT, PolicyError, load_policy  # rarely needed
+def report_changed_policies(run: Run, recording_folder: Path) -> list[str]:
+    """Report each policy folder that holds another policy now, of those below `recording_folder`."""
+    from samara.control.policy_file import DESCRIPTION_FILE, PolicyError, load_policy  # rarely needed
 
     sentences = []
-    by_folder = {policy["folder"]: policy["sha256"] for policy in flown_policies(run).values()}
+    by_folder = {policy["folder"]: policy["sha256"] for policy in recorded_policies(run).values()}
     for folder, digest in by_folder.items():
         try:
-            path = path_beside(recording_folder, folder)
+            path = resolve_sibling_path(recording_folder, folder)
         except ValueError:
             continue
-        if not (path / ABOUT).is_file():
+        if not (path / DESCRIPTION_FILE).is_file():
             continue
         try:
             current_digest = load_policy(path).digest
         except PolicyError as error:
-            sentences.append(f"the policy of {shown(folder)} has changed since: {error}")
+            sentences.append(f"the policy of {quote_value(folder)} has changed since: {error}")
             continue
         if current_digest != digest:
             sentences.append(
-                f"the policy of {shown(folder)} has changed since: {digest[:8]} flew, and {current_digest[:8]} is there now; "
-                "the replay uses the recorded commands of the first"
+                f"the policy of {quote_value(folder)} has changed since: {digest[:8]} flew, and {current_digest[:8]} "
+                "is there now; the replay uses the recorded commands of the first"
             )
     return sentences

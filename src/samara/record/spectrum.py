@@ -8,7 +8,7 @@ import numpy as np
 from samara.core.types import Array
 
 WELCH_WINDOW = 1024  # rows
-SHORTEST_SPECTRUM = 16  # rows
+MIN_SPECTRUM_ROWS = 16  # rows
 
 
 class Spectrum(NamedTuple):
@@ -37,17 +37,17 @@ class Spectrum(NamedTuple):
         return self._replace(power=self.power + later.power, windows=self.windows + later.windows)
 
 
-def spectrum_of(time: Array, values: Array) -> Spectrum:
+def welch_spectrum(time: Array, values: Array) -> Spectrum:
     """Compute the spectrum of curves (rows, k) at nearly even times [s]; without frequencies if there are too few rows."""
     count = len(time)
-    if count < SHORTEST_SPECTRUM or not time[-1] > time[0]:
+    if count < MIN_SPECTRUM_ROWS or not time[-1] > time[0]:
         return Spectrum(np.empty(0), np.empty((values.shape[1], 0)), 0, 0, 1.0)
     even_times = np.linspace(time[0], time[-1], count)
     resampled = np.stack([np.interp(even_times, time, curve) for curve in values.T])
-    return powers(resampled, (count - 1) / (time[-1] - time[0]), min(count, WELCH_WINDOW))
+    return window_powers(resampled, (count - 1) / (time[-1] - time[0]), min(count, WELCH_WINDOW))
 
 
-def powers(values: Array, rate: float, window: int) -> Spectrum:
+def window_powers(values: Array, rate: float, window: int) -> Spectrum:
     """Sum the powers of values (curves, rows) over Hann windows w of `window` rows that overlap by half."""
     w = 0.5 - 0.5 * np.cos(2.0 * math.pi * np.arange(window) / window)
     starts = np.arange(0, values.shape[-1] - window + 1, window - window // 2)
@@ -65,5 +65,5 @@ def welch(values: Array, rate: float, window: int) -> tuple[Array, Array]:
 
     w is the Hann window of `window` rows, values are (curves, rows); return frequencies [Hz] and (curves, frequencies).
     """
-    spectrum = powers(values, rate, window)
+    spectrum = window_powers(values, rate, window)
     return spectrum.frequency, spectrum.density

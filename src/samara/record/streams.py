@@ -14,29 +14,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.core.atomic_files import parsed
+from samara.core.atomic_files import parse_json
 from samara.core.types import Array
 from samara.physics.types import Vehicle
-from samara.record.image_stream import Raster, raster_from, raster_metadata
+from samara.record.image_stream import Raster, raster_from_metadata, raster_metadata
 from samara.vehicles.check import VehicleError
 from samara.vehicles.writer import vehicle_toml
 
 FORMAT = 1  # raised when readers of the previous number cannot read a new file
-ABOUT = "samara.recording"  # the metadata record that marks an MCAP file as a Samara recording
-OWN = "samara"  # the metadata record with the caller's metadata
+FORMAT_METADATA = "samara.recording"  # the metadata record that marks an MCAP file as a Samara recording
+USER_METADATA = "samara"  # the metadata record with the caller's metadata
 LOG_TOPIC = "/log"
 TRANSFORM_TOPIC = "/tf"
 SCENE_TOPIC = "/scene"
 LEVELS = ("debug", "info", "warning", "error", "fatal")  # numbered from 1 in foxglove.Log
-MOST_CHANNELS = 0xFFFF  # MCAP numbers them with 16 bits
-MOST_FIELDS = 18_000  # protobuf reserves field numbers from 19 000
+MAX_CHANNELS = 0xFFFF  # MCAP numbers them with 16 bits
+MAX_FIELDS = 18_000  # protobuf reserves field numbers from 19 000
 
 TOPIC = re.compile(r"(/[A-Za-z0-9_-]+)+")
-KIND = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+SCHEMA_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
 class RecordingError(ValueError):
-    """A file is not a recording, or a recording cannot be made. The text is one sentence."""
+    """A file is not a recording, or a recording cannot be written. The text is one sentence."""
 
 
 class Stream(NamedTuple):
@@ -48,7 +48,7 @@ class Stream(NamedTuple):
     topic: str
     fields: tuple[str, ...]
     units: tuple[str, ...]
-    kind: str
+    schema_name: str
     raster: Raster | None = None
 
 
@@ -67,8 +67,10 @@ def require_stream(stream: Stream) -> None:
         raise RecordingError(f"topic {stream.topic!r}: expected parts of letters and digits, as in '/drone0/state'")
     if stream.topic in (LOG_TOPIC, TRANSFORM_TOPIC, SCENE_TOPIC):
         raise RecordingError(f"topic {stream.topic!r}: expected another name; the recorder writes this one itself")
-    if not KIND.fullmatch(stream.kind):
-        raise RecordingError(f"{stream.topic}: kind {stream.kind!r}: expected a dotted name, as in 'samara.State'")
+    if not SCHEMA_NAME.fullmatch(stream.schema_name):
+        raise RecordingError(
+            f"{stream.topic}: schema_name {stream.schema_name!r}: expected a dotted name, as in 'samara.State'"
+        )
     if len(stream.units) != len(stream.fields):
         raise RecordingError(
             f"{stream.topic}: {len(stream.units)} units; expected {len(stream.fields)}, one for each field"
@@ -78,8 +80,8 @@ def require_stream(stream: Stream) -> None:
             f"{stream.topic}: an image of {stream.raster.rows} × {stream.raster.columns}; expected a field for each pixel, "
             "in the same unit"
         )
-    if len(stream.fields) > MOST_FIELDS:
-        raise RecordingError(f"{stream.topic}: {len(stream.fields)} fields; expected at most {MOST_FIELDS}")
+    if len(stream.fields) > MAX_FIELDS:
+        raise RecordingError(f"{stream.topic}: {len(stream.fields)} fields; expected at most {MAX_FIELDS}")
     for name, count in Counter(stream.fields).items():
         if name in ("time", "time_us"):
             raise RecordingError(
@@ -92,26 +94,32 @@ def require_stream(stream: Stream) -> None:
 def stream_metadata(stream: Stream) -> dict[str, str]:
     """Return the channel metadata of a stream: the properties that protobuf cannot express."""
     if stream.raster:
-        return raster_metadata(stream.raster, stream.kind, stream.units)
-    return {"kind": stream.kind, "fields": _written(stream.fields), "units": _written(stream.units)}
+        return raster_metadata(stream.raster, stream.schema_name, stream.units)
+    return {
+        "schema_name": stream.schema_name,
+        "fields": _names_to_json(stream.fields),
+        "units": _names_to_json(stream.units),
+    }
 
 
 def stream_from_metadata(topic: str, metadata: Mapping[str, str]) -> Stream:
     """Invert `stream_metadata`."""
     if "raster" in metadata:
-        raster = raster_from(metadata, MOST_FIELDS)
-        return Stream(topic, raster.fields, (metadata["unit"],) * len(raster.fields), metadata["kind"], raster)
-    return Stream(topic, _names(metadata["fields"]), _names(metadata["units"]), metadata["kind"])
+        raster = raster_from_metadata(metadata, MAX_FIELDS)
+        return Stream(topic, raster.fields, (metadata["unit"],) * len(raster.fields), metadata["schema_name"], raster)
+    return Stream(
+        topic, _names_from_json(metadata["fields"]), _names_from_json(metadata["units"]), metadata["schema_name"]
+    )
 
 
 @lru_cache(maxsize=256)  # a thousand drones of one vehicle share them
-def _written(names: tuple[str, ...]) -> str:
+def _names_to_json(names: tuple[str, ...]) -> str:
     return json.dumps(names)
 
 
 @lru_cache(maxsize=256)
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(map(str, parsed(text)))
+def _names_from_json(text: str) -> tuple[str, ...]:
+    return tuple(map(str, parse_json(text)))
 
 
 def checksum(metadata: Mapping[str, str]) -> str:
@@ -119,7 +127,7 @@ def checksum(metadata: Mapping[str, str]) -> str:
     return f"{zlib.crc32(json.dumps(sorted(metadata.items())).encode()):08x}"
 
 
-class Block(NamedTuple):
+class StreamBlock(NamedTuple):
     """Rows of a stream of n drones at the same times: a topic for each drone, times (m,) and rows (m, fields, n).
 
     The arrays of a block are never written again: its receiver may retain them.
@@ -130,12 +138,12 @@ class Block(NamedTuple):
     rows: Array
 
 
-Sink = Callable[[Sequence[Block], Sequence[LogLine]], None]
+Sink = Callable[[Sequence[StreamBlock], Sequence[LogLine]], None]
 
 
-def tables(blocks: Sequence[Block]) -> dict[str, tuple[Array, Array]]:
+def concatenate_blocks(blocks: Sequence[StreamBlock]) -> dict[str, tuple[Array, Array]]:
     """Concatenate consecutive blocks: the times (m,) and the rows (m, fields) of each topic."""
-    groups: dict[tuple[str, ...], list[Block]] = {}
+    groups: dict[tuple[str, ...], list[StreamBlock]] = {}
     for block in blocks:
         groups.setdefault(block.topics, []).append(block)
     uses = Counter(chain.from_iterable(groups))
@@ -154,7 +162,7 @@ def tables(blocks: Sequence[Block]) -> dict[str, tuple[Array, Array]]:
     return columns
 
 
-def _split_drones(blocks: Sequence[Block]) -> Iterator[tuple[Array, Array]]:
+def _split_drones(blocks: Sequence[StreamBlock]) -> Iterator[tuple[Array, Array]]:
     """Yield the times and rows of each drone in blocks of the same drones."""
     times_us = np.concatenate([block.times_us for block in blocks])
     fields, drones = blocks[0].rows.shape[1:]
@@ -166,7 +174,7 @@ def _split_drones(blocks: Sequence[Block]) -> Iterator[tuple[Array, Array]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class RecordedStream:
     """A recorded stream: names and units of its fields, times (m,) and rows (m, fields).
 
     Rows with a `raster` are images, and are written as such.
@@ -174,7 +182,7 @@ class Table:
 
     fields: tuple[str, ...]
     units: tuple[str, ...]
-    kind: str
+    schema_name: str
     times_us: Array
     rows: Array
     raster: Raster | None = None
@@ -185,9 +193,9 @@ class Table:
         return self.times_us / 1e6
 
     @property
-    def fitting_raster(self) -> Raster | None:
+    def lossless_raster(self) -> Raster | None:
         """The raster, if the rows are still multiples of its step, as the sensor measured them."""
-        return self.raster if self.raster and self.raster.holds(self.rows) else None
+        return self.raster if self.raster and self.raster.is_lossless(self.rows) else None
 
     def __getitem__(self, name: str) -> Array:
         """Return the column of a field, 'p_W.x', or the columns of all fields with that prefix, 'p_W' or 'rotor_speed'."""
@@ -235,18 +243,19 @@ class Attachments(Mapping[str, bytes]):
 class Recording(NamedTuple):
     """The contents of a file. `complete` is False, and `problem` one sentence, if it was not closed or is damaged.
 
-    `in_fleet` maps the topic of a stream that was written in a fleet's channel to that channel's topic and the drone's index.
+    `fleet_topics` maps the topic of a stream that was written in a fleet's channel to that channel's topic and the
+    drone's index.
     """
 
     path: Path
     size: int
     metadata: dict[str, str]
     attachments: dict[str, bytes]
-    streams: dict[str, Table]
+    streams: dict[str, RecordedStream]
     logs: tuple[LogLine, ...]
     complete: bool
     problem: str
-    in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    fleet_topics: Mapping[str, tuple[str, int]] = MappingProxyType({})
 
     @property
     def duration(self) -> float:

@@ -11,13 +11,13 @@ from samara.core.algebra import ZERO
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.core.version import __version__
-from samara.physics.multirotor import environment_of
+from samara.physics.multirotor import complete_environment
 from samara.physics.types import CALM, REFERENCE_FIELDS, Command, Environment, State, Vehicle
 from samara.plan.trajectory import hover
 from samara.record.derived_outputs import output_table
-from samara.record.flight_streams import CABLE_FIELD, load_fields, streams_of
-from samara.record.run import Run, Track
-from samara.record.streams import Attachments, Table
+from samara.record.flight_streams import CABLE_FIELD, drone_streams, load_fields
+from samara.record.run import DroneRecord, Run
+from samara.record.streams import Attachments, RecordedStream
 from samara.scenario.scenario import Drone
 from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 from samara.scenario.timeline import MICROSECONDS
@@ -45,12 +45,12 @@ class Telemetry:
             self._times_us.pop()
             for rows in self._rows.values():
                 rows.pop()
-        vehicle_environment = environment_of(self._vehicle, environment)
-        if environment.motor_power:
-            vehicle_environment = vehicle_environment._replace(motor_power=environment.motor_power)
+        vehicle_environment = complete_environment(self._vehicle, environment)
+        if environment.motor_effectiveness:
+            vehicle_environment = vehicle_environment._replace(motor_effectiveness=environment.motor_effectiveness)
         if environment.hub_wind_W and vehicle_environment.hub_wind_W:
             vehicle_environment = vehicle_environment._replace(hub_wind_W=environment.hub_wind_W)
-        no_load = [1.0 if field in ("cells_left", CABLE_FIELD) else 0.0 for field in load_fields(self._vehicle)]
+        no_load = [1.0 if field in ("remaining_cells", CABLE_FIELD) else 0.0 for field in load_fields(self._vehicle)]
         self._times_us.append(time_us)
         self._rows["state"].append([float(x) for x in flatten(state)])
         self._rows["command"].append([float(x) for x in command])
@@ -65,14 +65,16 @@ class Telemetry:
         if not self._times_us:
             raise ValueError(f"{name}: nothing was recorded; expected at least one step")
         times_us = np.array(self._times_us, dtype=np.int64)
-        streams = streams_of(Drone(DRONE, self._vehicle, hover(ZERO)))
+        streams = drone_streams(Drone(DRONE, self._vehicle, hover(ZERO)))
         rows = {stream: np.array(values, dtype=float) for stream, values in self._rows.items()}
         rows["reference"] = _reference_rows(reference, times_us / MICROSECONDS)
         tables = {
-            stream: Table(streams[stream].fields, streams[stream].units, streams[stream].kind, times_us, values)
+            stream: RecordedStream(
+                streams[stream].fields, streams[stream].units, streams[stream].schema_name, times_us, values
+            )
             for stream, values in rows.items()
         }
-        tables["outputs"] = output_table(tables, self._vehicle)
+        tables["derived"] = output_table(tables, self._vehicle)
         drone = {"name": DRONE, "vehicle": self._vehicle.name, "controller": controller, "estimator": "truth"}
         metadata = {
             "schema": str(BUS_SCHEMA_VERSION),
@@ -82,7 +84,7 @@ class Telemetry:
             "drones": json.dumps([drone]),
         }
         files = Attachments({f"vehicle/{DRONE}.toml": self._vehicle})
-        return Run(name, (Track(DRONE, self._vehicle, controller, tables),), (), metadata, files)
+        return Run(name, (DroneRecord(DRONE, self._vehicle, controller, tables),), (), metadata, files)
 
 
 def _reference_rows(reference: PositionReference, time: Array) -> Array:

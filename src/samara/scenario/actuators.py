@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 MOTOR_CHANNELS, SERVO_CHANNELS = 12, 8
 _MOTOR_RANGE, _SERVO_RANGE = (0.0, 1.0), (-1.0, 1.0)
-_ROUNDING = 1e-6  # that single precision and unit conversion may add to a full command
+_ROUNDING_TOLERANCE = 1e-6  # excess over a full command that single precision and unit conversion may cause
 
 
 @dataclass(frozen=True)
@@ -41,26 +41,27 @@ def px4_command(motors: Sequence[float], servos: Sequence[float] = ()) -> Actuat
     NaN marks an unused channel and becomes 0; values out of range are an error, except for rounding up to 1e-6.
     """
     return ActuatorCommand(
-        tuple(_used(value, _MOTOR_RANGE) for value in motors), tuple(_used(value, _SERVO_RANGE) for value in servos)
+        tuple(_clean_output(value, _MOTOR_RANGE) for value in motors),
+        tuple(_clean_output(value, _SERVO_RANGE) for value in servos),
     )
 
 
-def _used(value: float, limits: tuple[float, float]) -> float:
+def _clean_output(value: float, limits: tuple[float, float]) -> float:
     if math.isnan(value):
         return 0.0
-    clamped = _held(value, limits)
-    return clamped if abs(clamped - value) <= _ROUNDING else value
+    clamped = _clamp(value, limits)
+    return clamped if abs(clamped - value) <= _ROUNDING_TOLERANCE else value
 
 
 def sanitized_command(motors: Sequence[float], servos: Sequence[float] = ()) -> ActuatorCommand:
     """Return the nearest valid command: values that are not finite become 0, values out of range are clipped."""
     return ActuatorCommand(
-        tuple(_held(value, _MOTOR_RANGE) if math.isfinite(value) else 0.0 for value in motors),
-        tuple(_held(value, _SERVO_RANGE) if math.isfinite(value) else 0.0 for value in servos),
+        tuple(_clamp(value, _MOTOR_RANGE) if math.isfinite(value) else 0.0 for value in motors),
+        tuple(_clamp(value, _SERVO_RANGE) if math.isfinite(value) else 0.0 for value in servos),
     )
 
 
-def _held(value: float, limits: tuple[float, float]) -> float:
+def _clamp(value: float, limits: tuple[float, float]) -> float:
     return min(max(value, limits[0]), limits[1])
 
 
@@ -89,7 +90,7 @@ class MotorMap:
 
     @property
     def count(self) -> int:
-        """Count of driven propulsors."""
+        """Number of driven propulsors."""
         return len(self.propulsor) - self.propulsor.count(None)
 
 
@@ -108,8 +109,8 @@ def disabled_propulsors(mask: int) -> tuple[int, ...]:
     return tuple(propulsor for propulsor in range(mask.bit_length()) if mask >> propulsor & 1)
 
 
-def power_of_mask(mask: int, propulsors: int | None = None) -> tuple[float, ...]:
-    """Return the power of each physical propulsor's motor: 0 if its bit in the mask is set, else 1.
+def mask_effectiveness(mask: int, propulsors: int | None = None) -> tuple[float, ...]:
+    """Return the effectiveness of each physical propulsor's motor: 0 if its bit in the mask is set, else 1.
 
     `propulsors` is the propulsor count; by default the highest one in the mask is the last.
     """
@@ -118,7 +119,7 @@ def power_of_mask(mask: int, propulsors: int | None = None) -> tuple[float, ...]
     count = mask.bit_length() if propulsors is None else propulsors
     if not mask.bit_length() <= count <= MOTOR_CHANNELS:
         raise ValueError(
-            f"motor_disable_mask = {mask:#b} of {count} propulsors: expected {mask.bit_length()} to {MOTOR_CHANNELS}"
+            f"motor_disable_mask = {mask:#b} of {count} propulsors: expected {mask.bit_length()} to {MOTOR_CHANNELS} propulsors"
         )
     return tuple(0.0 if mask >> propulsor & 1 else 1.0 for propulsor in range(count))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Annotated, TypeAlias
 
-from samara.core.sanitise import OnlyTyped
+from samara.core.sanitise import UserTextOnly
 from samara.scenario.autopilot_types import AUTOPILOTS, PX4, AutopilotType, FlightMode
 
 LOOPBACK = "127.0.0.1"
@@ -22,22 +22,22 @@ def is_loopback(host: str) -> bool:
 
 Program: TypeAlias = Annotated[
     str,
-    OnlyTyped(
+    UserTextOnly(
         "no program in a file: name it by --binary, --set, in Python, or in "
         + ", ".join(entry.variable for entry in AUTOPILOTS.values() if entry.variable),
         lambda text: not text,
     ),
 ]
 Host: TypeAlias = Annotated[
-    str, OnlyTyped("this machine, 127.0.0.1, in a file: name another by --set or in Python", is_loopback)
+    str, UserTextOnly("this machine, 127.0.0.1, in a file: name another by --set or in Python", is_loopback)
 ]
 
 
 @dataclass(frozen=True)
 class Autopilot:
-    """The external autopilot of a drone: `kind` is the name of a registered type (`samara.scenario.autopilot_types`).
+    """The external autopilot of a drone: `type` is the name of a registered type (`samara.scenario.autopilot_types`).
 
-    kind         name of the registered type
+    type         name of the registered type
     binary       program to start; "" waits for a running autopilot
     instance     index of the autopilot, which determines its ports
     rate         rate at which it receives sensor data [Hz]; 0 is the default of its type
@@ -54,7 +54,7 @@ class Autopilot:
     Its type lists the available outputs, conventions and modes.
     """
 
-    kind: str = PX4.name
+    type: str = PX4.name
     binary: Program = ""
     instance: int = 0
     rate: float = 0.0
@@ -69,9 +69,9 @@ class Autopilot:
     mode: str = ""
 
     def __post_init__(self) -> None:
-        _one_of("kind", self.kind, tuple(AUTOPILOTS))
-        _one_of("on_loss", self.on_loss, ("end", "wait"))
-        _one_of("outputs", self.outputs, self.type.outputs)
+        _require_choice("type", self.type, tuple(AUTOPILOTS))
+        _require_choice("on_loss", self.on_loss, ("end", "wait"))
+        _require_choice("outputs", self.outputs, self.registered_type.outputs)
         self._require_offered("mode", lambda entry: tuple(mode.name for mode in entry.modes))
         self._require_offered("convention", lambda entry: entry.conventions)
         for name in ("patience", "wait"):
@@ -81,9 +81,9 @@ class Autopilot:
             raise ValueError(f"autopilot.instance is {self.instance!r}; expected a whole number from 0 to 99")
         if not 0.0 < self.hover < 1.0:
             raise ValueError(f"autopilot.hover is {self.hover!r}; expected a number between 0 and 1")
-        low, high = self.type.rate_range
+        low, high = self.registered_type.rate_range
         if self.rate and not low <= self.rate <= high:
-            raise ValueError(f"autopilot.rate is {self.rate:g} Hz; expected {low:g} to {high:g} for {self.kind}")
+            raise ValueError(f"autopilot.rate is {self.rate:g} Hz; expected {low:g} to {high:g} for {self.type}")
         mode = self.flight_mode
         if mode is not None and mode.rate and self.sensor_rate % mode.rate:
             raise ValueError(
@@ -94,20 +94,20 @@ class Autopilot:
                 raise ValueError(f"autopilot.parameters has {name!r:.60}; expected names of letters, digits and _")
 
     @property
-    def type(self) -> AutopilotType:
+    def registered_type(self) -> AutopilotType:
         """Entry of the autopilot in the registry."""
-        return AUTOPILOTS[self.kind]
+        return AUTOPILOTS[self.type]
 
     @property
     def flight_mode(self) -> FlightMode | None:
         """The mode in which it follows the reference; None without a mode."""
-        return next((mode for mode in self.type.modes if mode.name == self.mode), None)
+        return next((mode for mode in self.registered_type.modes if mode.name == self.mode), None)
 
     @property
     def sensor_rate(self) -> float:
         """Rate at which it receives sensor data [Hz]."""
         mode = self.flight_mode
-        return self.rate or (mode.rate if mode is not None else 0.0) or self.type.default_rate
+        return self.rate or (mode.rate if mode is not None else 0.0) or self.registered_type.default_rate
 
     @property
     def commands_motors(self) -> bool:
@@ -118,15 +118,15 @@ class Autopilot:
     def _require_offered(self, field: str, choices: Callable[[AutopilotType], tuple[str, ...]]) -> None:
         """Raise a ValueError unless the field is empty or among the choices of the type."""
         value = getattr(self, field)
-        if value and not choices(self.type):
+        if value and not choices(self.registered_type):
             offering = " or ".join(entry.name for entry in AUTOPILOTS.values() if choices(entry))
             raise ValueError(
-                f"autopilot.{field} is {value!r} and its kind {self.kind}; expected {offering}, or no {field}"
+                f"autopilot.{field} is {value!r} and its type {self.type}; expected {offering}, or no {field}"
             )
         if value:
-            _one_of(field, value, choices(self.type))
+            _require_choice(field, value, choices(self.registered_type))
 
 
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+def _require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ValueError(f"autopilot.{name} is {value!r}; expected one of {', '.join(choices)}")

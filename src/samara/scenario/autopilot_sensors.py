@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from samara.control.registry import own_rate
+from samara.control.registry import required_rate
 from samara.estimate.ideal import TRUTH
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.types import Vehicle
@@ -14,14 +14,14 @@ from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import MICROSECONDS, microseconds, period
 from samara.sensors.registry import part
-from samara.sensors.sensor import Sensor, kind_of
-from samara.sensors.site import Place
+from samara.sensors.sensor import Sensor, sensor_type_name
+from samara.sensors.site import Site
 
-CELL_VOLTAGE = 4.2  # [V], of a full cell
-MOST_CELLS = 10  # limit of a MAVLink message
+CELL_VOLTAGE = 4.2  # [V]: voltage of a full cell
+MAX_MAVLINK_CELLS = 10  # cells that fit into one MAVLink message
 
 
-def battery_of(vehicle: Vehicle) -> Thevenin | None:
+def main_battery(vehicle: Vehicle) -> Thevenin | None:
     """Return the battery that discharges, the first of several in parallel; None without one."""
     if not vehicle.has("battery") or isinstance(vehicle["battery"], Ideal):
         return None
@@ -31,24 +31,24 @@ def battery_of(vehicle: Vehicle) -> Thevenin | None:
 
 def milliampere_hours(vehicle: Vehicle) -> float:
     """Return the capacity of all batteries in parallel, when full [mA h]."""
-    battery = battery_of(vehicle)
+    battery = main_battery(vehicle)
     return 0.0 if battery is None else float(battery.capacity) * len(vehicle["battery"]) / 3.6
 
 
-def cells_of(battery: Thevenin) -> int:
+def cell_count(battery: Thevenin) -> int:
     """Return the cells in series, estimated from the voltage of the full battery."""
-    return min(max(round(float(battery.table_voltage[-1]) / CELL_VOLTAGE), 1), MOST_CELLS)
+    return min(max(round(float(battery.table_voltage[-1]) / CELL_VOLTAGE), 1), MAX_MAVLINK_CELLS)
 
 
 def failsafe_parameters(autopilot_type: AutopilotType, vehicle: Vehicle, failsafe: BatteryFailsafe) -> dict[str, float]:
     """Return the autopilot's parameters for a battery failsafe; {} if it has no failsafe or the battery never discharges."""
     parameters = autopilot_type.failsafe_parameters
-    if parameters is None or battery_of(vehicle) is None:
+    if parameters is None or main_battery(vehicle) is None:
         return {}
     return parameters(failsafe, milliampere_hours(vehicle))
 
 
-def default_sensor(kind: str, rate: float, home: Place) -> Sensor:
+def default_sensor(kind: str, rate: float, home: Site) -> Sensor:
     """Return the default part for a type of sensor; the GPS receiver has no wandering fixes."""
     if kind == "imu":
         return part("bmi088", rate=rate).sensor()
@@ -63,13 +63,13 @@ def default_sensor(kind: str, rate: float, home: Place) -> Sensor:
     )
 
 
-def prepared(scenario: Scenario) -> Scenario:
+def prepare_autopilots(scenario: Scenario) -> Scenario:
     """Return the scenario with the sensors, rates and instances of its autopilots; unchanged without autopilots."""
     autopilots = [drone.autopilot for drone in scenario.drones if drone.autopilot is not None]
     if not autopilots:
-        return at_own_rate(scenario)
+        return apply_firmware_rate(scenario)
     firmware_rates = {
-        rate for drone in scenario.drones if drone.autopilot is None and (rate := own_rate(drone.controller))
+        rate for drone in scenario.drones if drone.autopilot is None and (rate := required_rate(drone.controller))
     }
     rates_needed = sorted({autopilot.sensor_rate for autopilot in autopilots} | firmware_rates)
     if len(rates_needed) > 1:
@@ -78,7 +78,7 @@ def prepared(scenario: Scenario) -> Scenario:
     rate = rates_needed[0]
     instances = _instances([drone.autopilot for drone in scenario.drones])
     drones = tuple(
-        _fitted(drone, instance, scenario.home) for drone, instance in zip(scenario.drones, instances, strict=True)
+        _equip_drone(drone, instance, scenario.home) for drone, instance in zip(scenario.drones, instances, strict=True)
     )
     periods_us = [period(rate, "the autopilot's rate")]
     for sensor in {sensor for drone in drones for sensor in drone.sensors}:
@@ -88,48 +88,53 @@ def prepared(scenario: Scenario) -> Scenario:
             periods_us.append(microseconds(sensor.delay, f"the delay of sensor {sensor.name!r}"))
     rates = replace(
         scenario.rates,
-        autopilot=rate,
+        control=rate,
         sensor=MICROSECONDS / math.gcd(*periods_us),
         physics=max(scenario.rates.physics, rate),
     )
     return replace(scenario, drones=drones, rates=rates)
 
 
-def at_own_rate(scenario: Scenario) -> Scenario:
+def apply_firmware_rate(scenario: Scenario) -> Scenario:
     """Return the scenario with the controller rate that a firmware controller requires; unchanged without one."""
-    rates = {rate for drone in scenario.drones if (rate := own_rate(drone.controller)) is not None}
+    rates = {rate for drone in scenario.drones if (rate := required_rate(drone.controller)) is not None}
     if not rates:
         return scenario
     rate = max(rates)
-    return replace(scenario, rates=replace(scenario.rates, autopilot=rate, physics=max(scenario.rates.physics, rate)))
+    return replace(scenario, rates=replace(scenario.rates, control=rate, physics=max(scenario.rates.physics, rate)))
 
 
-def flown_by(scenario: Scenario, autopilot: Autopilot) -> Scenario:
+def assign_autopilot(scenario: Scenario, autopilot: Autopilot) -> Scenario:
     """Return the scenario with an autopilot for each of its drones."""
-    return prepared(replace(scenario, drones=tuple(replace(drone, autopilot=autopilot) for drone in scenario.drones)))
+    return prepare_autopilots(
+        replace(scenario, drones=tuple(replace(drone, autopilot=autopilot) for drone in scenario.drones))
+    )
 
 
-def _fitted(drone: Drone, instance: int, home: Place) -> Drone:
+def _equip_drone(drone: Drone, instance: int, home: Site) -> Drone:
     autopilot_setup = drone.autopilot
     if autopilot_setup is None:
         return drone
-    present = {kind_of(sensor) for sensor in drone.sensors}
+    present = {sensor_type_name(sensor) for sensor in drone.sensors}
     added = tuple(
         default_sensor(kind, autopilot_setup.sensor_rate, home)
-        for kind in autopilot_setup.type.sensors
+        for kind in autopilot_setup.registered_type.sensors
         if kind not in present
     )
     sensors = (*drone.sensors, *added)
-    parameters = {**_gps_delay(autopilot_setup.type, sensors), **dict(autopilot_setup.parameters)}
+    parameters = {**_gps_delay(autopilot_setup.registered_type, sensors), **dict(autopilot_setup.parameters)}
     if drone.battery_failsafe is not None:
-        parameters = {**failsafe_parameters(autopilot_setup.type, drone.vehicle, drone.battery_failsafe), **parameters}
+        parameters = {
+            **failsafe_parameters(autopilot_setup.registered_type, drone.vehicle, drone.battery_failsafe),
+            **parameters,
+        }
     autopilot = replace(autopilot_setup, instance=instance, parameters=tuple(parameters.items()))
     return replace(drone, autopilot=autopilot, sensors=sensors, estimator=TRUTH)
 
 
 def _gps_delay(autopilot_type: AutopilotType, sensors: Sequence[Sensor]) -> dict[str, float]:
     """Return the parameters for the delay of the first GPS receiver [ms]; PX4 assumes 10 ms in a simulation."""
-    receivers = [sensor for sensor in sensors if kind_of(sensor) == "gps"]
+    receivers = [sensor for sensor in sensors if sensor_type_name(sensor) == "gps"]
     return dict.fromkeys(autopilot_type.gps_delay_parameters, 1e3 * receivers[0].delay) if receivers else {}
 
 

@@ -33,8 +33,8 @@ class Executable(NamedTuple):
 class FlightMode(NamedTuple):
     """A mode in which an autopilot follows the scenario's reference once it has taken off.
 
-    With a `rate` [Hz] that is the default sensor rate in this mode, and other rates must be multiples of it. With
-    `commands_motors` the autopilot's outputs are motor commands instead of thrusts.
+    `rate` [Hz], if not 0, is the default sensor rate in this mode; other rates must be multiples of it. With
+    `commands_motors`, the autopilot's outputs are motor commands instead of thrusts.
     """
 
     name: str
@@ -190,7 +190,7 @@ def register(autopilot_type: AutopilotType) -> None:
 
 
 class _PositionsOnly:
-    """`name in POSITIONS_ONLY`: whether `name` is that of an autopilot that is sent positions only."""
+    """`name in POSITIONS_ONLY`: whether the autopilot type `name` is sent positions only."""
 
     def __contains__(self, name: object) -> bool:
         return any(entry.positions_only for entry in AUTOPILOTS.values() if entry.name == name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from samara.core.ops import equal, where
 from samara.core.quantity import Scalar
 from samara.physics.rotors.actuator import Lag
-from samara.physics.rotors.battery import Ideal, share_of_current, source_of
+from samara.physics.rotors.battery import Ideal, battery_source, branch_current
 from samara.physics.rotors.propulsion import bus_current, rated_voltages, supply_voltage
 from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.events import Event, disarm, land, return_home, when, when_charge_below
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from samara.scenario.scenario import Drone
 
 
-def with_cells(vehicle: Vehicle, fraction: float) -> Vehicle:
-    """Return the vehicle with this fraction of its cells, all in series: OCV' = left · OCV; its motors keep their rating."""
+def reduce_cells(vehicle: Vehicle, fraction: float) -> Vehicle:
+    """Return the vehicle with this fraction of its cells in series: OCV' = fraction · OCV; its motors keep their rating."""
     if fraction == 1.0 or not vehicle.has("battery"):
         return vehicle
     battery = vehicle["battery"]
@@ -33,7 +33,7 @@ def with_cells(vehicle: Vehicle, fraction: float) -> Vehicle:
     return vehicle.replace({"battery.table_voltage": table})
 
 
-def batteries_of(
+def evaluate_batteries(
     state: State, command: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment
 ) -> tuple[BatteryStatus, ...]:
     """Return charge, bus voltage and current of each battery, for any scalar type; an ideal supply is always full."""
@@ -48,7 +48,7 @@ def batteries_of(
         BatteryStatus(
             battery_state.charge,
             voltage,
-            where(equal(connected, 0.0), 0.0, share_of_current(source_of(battery_state, battery), voltage)),
+            where(equal(connected, 0.0), 0.0, branch_current(battery_source(battery_state, battery), voltage)),
             connected,
         )
         for battery_state, battery in zip(battery_states, vehicle["battery"], strict=True)
@@ -61,7 +61,7 @@ def battery_status(
     """Return the status of each battery as floats and a bool."""
     return tuple(
         BatteryStatus(float(status.charge), float(status.voltage), float(status.current), bool(status.connected))
-        for status in batteries_of(state, command, vehicle, environment)
+        for status in evaluate_batteries(state, command, vehicle, environment)
     )
 
 
@@ -87,7 +87,7 @@ class BatteryFailsafe:
 def failsafe_events(drone: "Drone") -> tuple[Event, ...]:
     """Return the events to return, to land and then to disarm; () without a failsafe or if the autopilot has its own."""
     failsafe, autopilot, name = drone.battery_failsafe, drone.autopilot, drone.name
-    if failsafe is None or (autopilot is not None and not autopilot.type.has_failsafe_events):
+    if failsafe is None or (autopilot is not None and not autopilot.registered_type.has_failsafe_events):
         return ()
     return (
         Event(when_charge_below(failsafe.return_below, name), return_home(drone=name)),

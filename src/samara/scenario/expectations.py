@@ -9,7 +9,7 @@ from samara.core.algebra import Vec3
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 from samara.physics.quantities import position_error
-from samara.scenario.scenario import Expect
+from samara.scenario.scenario import Expectations
 
 
 class DroneResult(NamedTuple):
@@ -22,8 +22,8 @@ class DroneResult(NamedTuple):
     metric: Callable[[str], Scalar]
 
 
-class Outcome(NamedTuple):
-    """One expectation by its field of `Expect`; its drone, if evaluated per drone; the value; whether it is satisfied."""
+class ExpectationResult(NamedTuple):
+    """One expectation by its field of `Expectations`; its drone, if evaluated per drone; the value; whether it is satisfied."""
 
     field: str
     drone: str
@@ -31,51 +31,52 @@ class Outcome(NamedTuple):
     satisfied: Scalar
 
 
-class Limit(NamedTuple):
-    """An expectation that bounds a metric: a field of `Expect`, the metric, and whether the bound is a minimum."""
+class MetricLimit(NamedTuple):
+    """An expectation that bounds a metric: the name of both, and whether the bound is a minimum."""
 
-    field: str
     metric: str
     is_minimum: bool = False
 
 
 LIMITS = (
-    Limit("max_tilt_deg", "tilt_deg"),
-    Limit("max_error", "worst_error"),
-    Limit("min_height", "lowest", is_minimum=True),
+    MetricLimit("max_tilt_deg"),
+    MetricLimit("max_error"),
+    MetricLimit("min_height", is_minimum=True),
 )
 
 
-def outcomes(expect: Expect, drones: Sequence[DroneResult]) -> Iterator[Outcome]:
+def evaluate_expectations(expect: Expectations, drones: Sequence[DroneResult]) -> Iterator[ExpectationResult]:
     """Evaluate each expectation of a scenario. Only metrics that it bounds are requested."""
     if expect.no_crash:
         crashed = [drone.crashed for drone in drones if drone.name not in expect.crashed]
-        yield Outcome("no_crash", "", None, ~np.any(crashed, axis=0))
+        yield ExpectationResult("no_crash", "", None, ~np.any(crashed, axis=0))
     for name in expect.crashed:
         crashed = [drone.crashed for drone in drones if drone.name == name]
-        yield Outcome("crashed", name, None, np.any(crashed, axis=0))
+        yield ExpectationResult("crashed", name, None, np.any(crashed, axis=0))
     if expect.final_position is not None:
         error = np.asarray(position_error(Vec3(*drones[0].p_W), Vec3(*expect.final_position)))
-        yield Outcome("final_position", "", error, error <= expect.within)
+        yield ExpectationResult("final_position", "", error, error <= expect.position_tolerance)
     if expect.landed is not None:
-        yield Outcome("landed", "", None, np.all([drone.landed for drone in drones], axis=0) == expect.landed)
+        yield ExpectationResult("landed", "", None, np.all([drone.landed for drone in drones], axis=0) == expect.landed)
     for drone in drones:
         if drone.name in expect.crashed:
             continue
         for limit in LIMITS:
-            bound = getattr(expect, limit.field)
+            bound = getattr(expect, limit.metric)
             if bound is not None:
                 value = drone.metric(limit.metric)
-                yield Outcome(limit.field, drone.name, value, value >= bound if limit.is_minimum else value <= bound)
+                yield ExpectationResult(
+                    limit.metric, drone.name, value, value >= bound if limit.is_minimum else value <= bound
+                )
 
 
-def relative_margin(outcome: Outcome, expect: Expect) -> Scalar:
+def relative_margin(outcome: ExpectationResult, expect: Expectations) -> Scalar:
     """(limit − value)/|limit|, negative if the expectation fails; None if it does not bound a number."""
     if outcome.field == "final_position":
-        return (expect.within - np.asarray(outcome.value)) / max(abs(expect.within), 1e-12)
+        return (expect.position_tolerance - np.asarray(outcome.value)) / max(abs(expect.position_tolerance), 1e-12)
     for limit in LIMITS:
-        bound = getattr(expect, limit.field)
-        if limit.field == outcome.field and bound is not None:
+        bound = getattr(expect, limit.metric)
+        if limit.metric == outcome.field and bound is not None:
             sign = -1.0 if limit.is_minimum else 1.0
             return sign * (bound - np.asarray(outcome.value)) / max(abs(bound), 1e-12)
     return None

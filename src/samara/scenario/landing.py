@@ -3,23 +3,23 @@
 import math
 from typing import NamedTuple
 
-from samara.control.allocation import allocation_for
-from samara.control.default_gains import gains_for
+from samara.control.allocation import build_allocation
+from samara.control.default_gains import default_gains
 from samara.core.algebra import Quat, Vec3, norm
-from samara.core.batch_scalar import as_scalar
+from samara.core.batch_scalar import float_or_batch_scalar
 from samara.core.ops import logical_and, logical_or, where
 from samara.core.quantity import Scalar
 from samara.physics.types import Vehicle
 
 LANDED_SPEED, LANDED_RATE = 0.1, 0.3  # [m/s], [rad/s]: on its feet and slower than this, a drone has landed
 TAKEOFF_SPEED, TAKEOFF_RATE, TAKEOFF_CLEARANCE = 0.3, 0.9, 0.05  # [m/s], [rad/s], [m]: below all three it stays landed
-BELOW_GROUND = 0.3  # [m], depth that a landing aims at
-_LOAD_SAFETY_FACTOR = 2.0  # times the load at which friction just holds
-_MAX_LOAD_FRACTION = 0.5  # of the weight: limit of the load on the feet, for any friction
+DEFAULT_LANDING_DEPTH = 0.3  # [m]: depth below the ground that a landing aims at
+_LOAD_SAFETY_FACTOR = 2.0  # factor on the load at which friction just holds
+_MAX_LOAD_FRACTION = 0.5  # fraction of the weight: limit of the load on the feet, for any friction
 CRASH_SPEED, CRASH_TILT = 3.0, math.radians(60.0)  # [m/s], [rad]: ground contact at more than either is a crash
 
 
-class Touchdown(NamedTuple):
+class GroundStatus(NamedTuple):
     """Whether a drone has landed, whether it has crashed, and whether it crashed in this update; each 1 or 0."""
 
     landed: Scalar
@@ -36,7 +36,7 @@ def touchdown(
     impact_speed: Scalar,
     landed: Scalar,
     crashed: Scalar,
-) -> Touchdown:
+) -> GroundStatus:
     """Update whether a drone has landed or crashed.
 
     Crashed: it hit the ground faster than 3 m/s, or touches it with a tilt of more than 60°. Landed: it touches the ground
@@ -60,7 +60,7 @@ def touchdown(
     is_at_rest = logical_and(logical_and(speed < LANDED_SPEED, rate < LANDED_RATE), is_touching)
     is_near_rest = logical_and(logical_and(speed < TAKEOFF_SPEED, rate < TAKEOFF_RATE), clearance < TAKEOFF_CLEARANCE)
     is_standing = logical_or(is_at_rest, logical_and(was_landed, is_near_rest))
-    return Touchdown(
+    return GroundStatus(
         where(has_crashed, 0.0, where(is_standing, 1.0, 0.0)),
         where(has_crashed, 1.0, 0.0),
         where(was_crashed, 0.0, where(is_crash, 1.0, 0.0)),
@@ -75,15 +75,20 @@ def landing_depth(vehicle: Vehicle) -> float:
     between tilting and sliding. Rotors that do not tilt have no lateral thrust, and a vehicle that cannot hover does not land.
     """
     if not (vehicle.servos and vehicle.has("contact") and vehicle.has("gravity")):
-        return BELOW_GROUND
+        return DEFAULT_LANDING_DEPTH
     try:
-        side_B, bandwidth = allocation_for(vehicle).side_B, gains_for(vehicle).position
+        side_B, bandwidth = build_allocation(vehicle).hover_side_force_B, default_gains(vehicle).position
     except ValueError:
-        return BELOW_GROUND
-    g, friction = as_scalar(vehicle["gravity"].acceleration), as_scalar(vehicle["contact"].surface.friction)
-    side_force = 0.0 if side_B is None else as_scalar(norm(side_B))
-    load_fraction = side_force / (side_force + friction * as_scalar(vehicle.mass) * g) if side_force > 0.0 else 0.0
+        return DEFAULT_LANDING_DEPTH
+    g, friction = (
+        float_or_batch_scalar(vehicle["gravity"].acceleration),
+        float_or_batch_scalar(vehicle["contact"].surface.friction),
+    )
+    side_force = 0.0 if side_B is None else float_or_batch_scalar(norm(side_B))
+    load_fraction = (
+        side_force / (side_force + friction * float_or_batch_scalar(vehicle.mass) * g) if side_force > 0.0 else 0.0
+    )
     return max(
-        BELOW_GROUND,
-        min(_LOAD_SAFETY_FACTOR * load_fraction, _MAX_LOAD_FRACTION) * g / as_scalar(bandwidth * bandwidth),
+        DEFAULT_LANDING_DEPTH,
+        min(_LOAD_SAFETY_FACTOR * load_fraction, _MAX_LOAD_FRACTION) * g / float_or_batch_scalar(bandwidth * bandwidth),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from samara.core.sanitise import typed
+from samara.core.sanitise import mark_user_text
 from samara.scenario import file as scenario_file
 from samara.scenario.scenario import Scenario
 from samara.vehicles.effects import EffectOption
@@ -24,4 +24,4 @@ def load_scenario(
     Raises:
         ScenarioError: the scenario does not exist, or its file has an error.
     """
-    return scenario_file.load_scenario(name_or_path, typed(settings) if settings else None, effects=effects)
+    return scenario_file.load_scenario(name_or_path, mark_user_text(settings) if settings else None, effects=effects)

@@ -12,7 +12,7 @@ from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
 from samara.physics.frames import ned_from_enu
 from samara.physics.types import Environment, Reference, State
-from samara.scenario.actuators import ActuatorCommand, motor_disable_mask, power_of_mask
+from samara.scenario.actuators import ActuatorCommand, mask_effectiveness, motor_disable_mask
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.registry import SENSOR_TYPES
 from samara.vehicles.limits import UNIT_RANGE
@@ -21,7 +21,7 @@ BUS_SCHEMA_VERSION = 3
 """Increases when the meaning of a field or of a recorded stream changes; stored in every recording.
 
 1: effects' states by number, settings as comments of the scenario, crashes and landings as sentences. 2: effects' states by
-name, separate settings, and the streams `status` and `outputs`. 3: occurrences as numbers, in the stream `event`.
+name, separate settings, and the streams `status` and `derived`. 3: occurrences as numbers, in the stream `occurrence`.
 """
 
 SENSOR_FAULTS: dict[str, bool] = {
@@ -30,50 +30,50 @@ SENSOR_FAULTS: dict[str, bool] = {
 """The sensors that can fail, by the names of their faults, and whether single pixels or beams can fail."""
 
 
-class Blindness(NamedTuple):
-    """A fault of a drone's cameras or lidars: "blank" returns nothing, "occluded" nothing in the fraction `share` of the image
-    from its left edge, "dead" nothing in that fraction of single pixels or beams.
+class VisionFault(NamedTuple):
+    """A fault of a drone's cameras or lidars: "blank" returns nothing, "occluded" nothing in a `fraction` of the image from its
+    left edge, "dead" nothing in that fraction of single pixels or beams.
     """
 
     sensor: str
-    how: str
-    share: float = 1.0
+    mode: str
+    fraction: float = 1.0
 
 
 class Faults(NamedTuple):
     """The faults of a drone: the power of each physical propulsor's motor (1 healthy, 0 dead), battery, sensors, estimator."""
 
-    motor_power: tuple[float, ...] = ()
+    motor_effectiveness: tuple[float, ...] = ()
     battery_connected: bool = True
-    cells_left: float = 1.0
+    remaining_cells: float = 1.0
     sensors: frozenset[str] = frozenset()
     estimator_frozen: bool = False
-    eyes: tuple[Blindness, ...] = ()
+    vision: tuple[VisionFault, ...] = ()
 
     @property
     def motor_disable_mask(self) -> int:
         """Bit i is set if physical propulsor i is dead."""
-        return motor_disable_mask(*(i for i, power in enumerate(self.motor_power) if power == 0.0))
+        return motor_disable_mask(*(i for i, power in enumerate(self.motor_effectiveness) if power == 0.0))
 
     @property
     def healthy(self) -> tuple[bool, ...]:
         """Rotors the controller allocates thrust to; all of them if none works, as its commands then have no effect."""
-        working = tuple(power > 0.0 for power in self.motor_power)
+        working = tuple(power > 0.0 for power in self.motor_effectiveness)
         return working if any(working) else (True,) * len(working)
 
 
 class FaultState(Faults):
     """`Faults` under the NED simulator's name, which can also be constructed from its mask of dead propulsors.
 
-    `FaultState(motor_disable_mask=0b0100, propulsors=4)` is `Faults(motor_power=(1, 1, 0, 1))`: bit i of the mask is physical
-    propulsor i. `propulsors` is the propulsor count; by default the highest one in the mask is the last.
+    `FaultState(motor_disable_mask=0b0100, propulsors=4)` is `Faults(motor_effectiveness=(1, 1, 0, 1))`: bit i of the mask is
+    physical propulsor i. `propulsors` is the propulsor count; by default the highest one in the mask is the last.
     """
 
     __slots__ = ()
 
     def __new__(
         cls,
-        motor_power: Sequence[float] = (),
+        motor_effectiveness: Sequence[float] = (),
         *fields: Any,
         motor_disable_mask: int | None = None,
         propulsors: int | None = None,
@@ -82,10 +82,10 @@ class FaultState(Faults):
         if motor_disable_mask is None:
             if propulsors is not None:
                 raise ValueError(f"propulsors = {propulsors!r} without motor_disable_mask: expected both")
-            return super().__new__(cls, tuple(motor_power), *fields, **named)
-        if motor_power:
-            raise ValueError("motor_power and motor_disable_mask were both given: expected one of them")
-        return super().__new__(cls, power_of_mask(motor_disable_mask, propulsors), *fields, **named)
+            return super().__new__(cls, tuple(motor_effectiveness), *fields, **named)
+        if motor_effectiveness:
+            raise ValueError("motor_effectiveness and motor_disable_mask were both given: expected one of them")
+        return super().__new__(cls, mask_effectiveness(motor_disable_mask, propulsors), *fields, **named)
 
 
 class AutopilotCommand(NamedTuple):
@@ -144,7 +144,7 @@ class Bus(NamedTuple):
         return ned_from_enu(self.wind_W)
 
 
-def sanitized(
+def sanitize_command(
     values: Sequence[float], limits: tuple[float, float] | None = UNIT_RANGE
 ) -> tuple[tuple[float, ...], int]:
     """Replace values that are not finite by 0 and clip the others; return them and the count of changed values."""

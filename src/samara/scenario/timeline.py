@@ -15,7 +15,7 @@ import numpy as np
 from samara.sensors.sensor import Sensor
 
 MICROSECONDS = 1_000_000
-SLOWEST = 1_000_000  # [s]: longer than any flight
+MAX_PERIOD = 1_000_000  # [s]: longer than any flight
 
 
 def microseconds(seconds: float, name: str = "time") -> int:
@@ -36,8 +36,8 @@ def period(rate_hz: float, name: str = "rate") -> int:
     """T = 1/f in µs; raise a ValueError with the nearest two rates if T is not an integer."""
     if not isinstance(rate_hz, (int, float)) or isinstance(rate_hz, bool) or not 0.0 < rate_hz <= MICROSECONDS:
         raise ValueError(f"{name} is {rate_hz!r} Hz; expected a number above 0 and up to 1000000")
-    if rate_hz < 1.0 / SLOWEST:
-        raise ValueError(f"{name} is {rate_hz!r} Hz; expected at least {1.0 / SLOWEST:g}")
+    if rate_hz < 1.0 / MAX_PERIOD:
+        raise ValueError(f"{name} is {rate_hz!r} Hz; expected at least {1.0 / MAX_PERIOD:g}")
     exact = MICROSECONDS / Fraction(rate_hz).limit_denominator(10**9)
     if exact.denominator == 1:
         return int(exact)
@@ -53,7 +53,7 @@ class Rates:
     """The rates of the clocks of a simulation [Hz]."""
 
     physics: float = 1000.0
-    autopilot: float = 250.0
+    control: float = 250.0
     estimator: float = 250.0
     wind: float = 50.0
     scenario: float = 50.0
@@ -65,17 +65,17 @@ class Rates:
         return {clock.name: period(getattr(self, clock.name), f"rates.{clock.name}") for clock in fields(self)}
 
 
-STAGES = ("scenario", "wind", "sensor", "estimator", "autopilot", "log")
+CLOCK_ORDER = ("scenario", "wind", "sensor", "estimator", "control", "log")
 """The clocks in the order in which their stages run at one instant; the plant moves after all of them."""
 
 
-def axis(period_us: int, end_us: int) -> np.ndarray:
+def clock_ticks(period_us: int, end_us: int) -> np.ndarray:
     """0, T, 2T, … ≤ end  [µs]."""
     return np.arange(0, end_us + 1, period_us, dtype=np.int64)
 
 
-class Instant(NamedTuple):
-    """A time and the clocks that tick at it: a bit for each of STAGES, in their order."""
+class DueStages(NamedTuple):
+    """A time and the clocks that tick at it: a bit for each clock of `CLOCK_ORDER`, in that order."""
 
     time_us: int
     due: int
@@ -89,12 +89,12 @@ class Timeline:
     periods: tuple[tuple[str, int], ...]
     extra_us: tuple[int, ...] = ()
 
-    def instants(self) -> Iterator[Instant]:
+    def instants(self) -> Iterator[DueStages]:
         """Yield every instant once, in order, the first at 0 and the last at the end."""
         next_ticks = {name: 0 for name, _ in self.periods if name != "physics"}
         periods = dict(self.periods)
         extra_times = sorted({time for time in self.extra_us if 0 <= time <= self.end_us} | {self.end_us}, reverse=True)
-        bits = {name: 1 << STAGES.index(name) for name in next_ticks}
+        bits = {name: 1 << CLOCK_ORDER.index(name) for name in next_ticks}
         while True:
             time_us = min(next_ticks.values())
             if extra_times and extra_times[-1] < time_us:
@@ -108,7 +108,7 @@ class Timeline:
                 if tick_us == time_us:
                     due |= bits[name]
                     next_ticks[name] = tick_us + periods[name]
-            yield Instant(time_us, due)
+            yield DueStages(time_us, due)
 
 
 def plant_steps(start_us: int, end_us: int, physics_us: int) -> list[tuple[int, int]]:

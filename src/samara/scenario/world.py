@@ -1,6 +1,6 @@
-"""The world of a scenario: solids with names and materials, the shape of the ground, and the effects of contact.
+"""The world of a scenario: obstacles with names and materials, the shape of the ground, and the effects of contact.
 
-    World((Placed("table", Box(Vec3(3.0, 0.0, 0.7), half=Vec3(0.6, 0.4, 0.02))),), collisions=True)
+    World((Obstacle("table", Box(Vec3(3.0, 0.0, 0.7), half=Vec3(0.6, 0.4, 0.02))),), collisions=True)
 
 The functions here create it from the tables of a scenario file; a recording stores it as `world_json`, with height maps.
 """
@@ -11,20 +11,20 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from samara.core.algebra import UP, ZERO, Vec3, norm, quat_from_euler
-from samara.core.atomic_files import parsed
+from samara.core.atomic_files import parse_json
 from samara.core.coerce import is_number
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
 from samara.physics.ground.solids import Box, Capsule, Sphere
-from samara.world.obstacles import TEMPLATES, HeightMap, Solid, kind_of
+from samara.world.obstacles import TEMPLATES, HeightMap, Solid, classify_solid
 
-STRIKES = ("report", "break")
+PROPELLER_STRIKE_ACTIONS = ("report", "break")
 WORLD_FILE = "world.json"
 
 
-class Placed(NamedTuple):
+class Obstacle(NamedTuple):
     """A fixed solid, its name, and its material for impacts."""
 
     name: str
@@ -32,37 +32,37 @@ class Placed(NamedTuple):
     material: Material = Material()
 
     @property
-    def kind(self) -> str:
-        """Type of the solid: plane, sphere, capsule, box or height_map."""
-        return kind_of(self.solid)
+    def shape(self) -> str:
+        """Shape of the solid: plane, sphere, capsule, box or height_map."""
+        return classify_solid(self.solid)
 
     def __str__(self) -> str:
-        return f"solid {self.name} ({self.kind})"
+        return f"obstacle {self.name} ({self.shape})"
 
 
 class World(NamedTuple):
-    """The solids, the ground if it is a height map, whether drones collide, and the effect of a propeller strike.
+    """The obstacles, the ground if it is a height map, whether drones collide, and the effect of a propeller strike.
 
     A strike is reported; with "break", that motor also fails.
     """
 
-    solids: tuple[Placed, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
     terrain: HeightMap | None = None
     collisions: bool = False
     propeller_strike: str = "report"
     drone: Material = Material()
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether only the ground plane can be touched."""
-        return not self.solids and self.terrain is None and not self.collisions
+        return not self.obstacles and self.terrain is None and not self.collisions
 
 
-def spheres_of(world: World, around: float = 0.0) -> list[Sphere]:
+def sphere_obstacles(world: World, margin: float = 0.0) -> list[Sphere]:
     """Return the spheres, enlarged by the radius of the vehicle that must avoid them: obstacles for `ILQR` [m]."""
     return [
-        obstacle.solid._replace(radius=obstacle.solid.radius + around)
-        for obstacle in world.solids
+        obstacle.solid._replace(radius=obstacle.solid.radius + margin)
+        for obstacle in world.obstacles
         if isinstance(obstacle.solid, Sphere)
     ]
 
@@ -78,45 +78,45 @@ def plane(point: Vec3 = ZERO, normal: Vec3 = UP) -> Ground:
     return Ground(point, normal / size)
 
 
-def sphere(center: Vec3, radius: float) -> Sphere:
+def sphere(centre: Vec3, radius: float) -> Sphere:
     """Create a ball."""
-    return Sphere(center, _above("radius", radius))
+    return Sphere(centre, _require_positive("radius", radius))
 
 
-def capsule(a: Vec3, b: Vec3, radius: float) -> Capsule:
-    """Create a pole or a cable from a to b, with round ends."""
-    return Capsule(a, b, _above("radius", radius))
+def capsule(start: Vec3, end: Vec3, radius: float) -> Capsule:
+    """Create a pole or a cable from start to end, with round ends."""
+    return Capsule(start, end, _require_positive("radius", radius))
 
 
-def box(center: Vec3, size: Vec3, rotation_deg: Vec3 = ZERO) -> Box:
+def box(centre: Vec3, size: Vec3, rotation_deg: Vec3 = ZERO) -> Box:
     """Create a box from its centre, its three sides, and roll, pitch and yaw."""
-    half = Vec3(*(0.5 * _above(f"size[{k}]", side) for k, side in enumerate(size)))
-    return Box(center, half, quat_from_euler(*(math.radians(angle) for angle in rotation_deg)))
+    half = Vec3(*(0.5 * _require_positive(f"size[{k}]", side) for k, side in enumerate(size)))
+    return Box(centre, half, quat_from_euler(*(math.radians(angle) for angle in rotation_deg)))
 
 
 def height_map(
     file: str = "",
-    rows: Sequence[Sequence[float]] | None = None,
+    heights: Sequence[Sequence[float]] | None = None,
     spacing: float = 0.0,
     origin: Sequence[float] = (0.0, 0.0),
     data: bytes | None = None,
 ) -> HeightMap:
-    """Create a height map from a file's data or from rows: `rows[i][j]` is the height at x = x₀ + i·s, y = y₀ + j·s."""
-    if bool(file) == (rows is not None):
-        raise ValueError("expected a file (.npz, .npy, .csv) or rows of heights, one of them")
+    """Create a height map from a file's data or from `heights`: `heights[i][j]` is the height at x = x₀ + i·s, y = y₀ + j·s."""
+    if bool(file) == (heights is not None):
+        raise ValueError("expected either a file (.npz, .npy, .csv) or rows of `heights`")
     if not isinstance(origin, (list, tuple)) or len(origin) != 2 or not all(is_number(x) for x in origin):
         raise ValueError(f"origin = {origin!r}: expected two numbers")
     corner = [float(x) for x in origin]
     if file:
         return HeightMap.from_file(file, spacing or None, corner, data)
-    if not isinstance(rows, list) or not all(isinstance(row, list) and all(map(is_number, row)) for row in rows):
-        raise ValueError("rows: expected lists of numbers, one for each x")
-    if len({len(row) for row in rows}) != 1:
-        raise ValueError("rows: expected lists of equal length")
-    return HeightMap.from_grid(rows, spacing, corner)
+    if not isinstance(heights, list) or not all(isinstance(row, list) and all(map(is_number, row)) for row in heights):
+        raise ValueError("heights: expected lists of numbers, one for each x")
+    if len({len(row) for row in heights}) != 1:
+        raise ValueError("heights: expected lists of equal length")
+    return HeightMap.from_grid(heights, spacing, corner)
 
 
-def _above(name: str, value: float) -> float:
+def _require_positive(name: str, value: float) -> float:
     if not value > 0.0:
         raise ValueError(f"{name} = {value:g}: expected a number above 0")
     return value
@@ -127,20 +127,20 @@ def _above(name: str, value: float) -> float:
 
 def world_json(world: World) -> str:
     """Return a world as JSON, bit for bit, as a recording stores it, with height maps."""
-    solids = [
+    obstacles = [
         {
             "name": obstacle.name,
-            "kind": obstacle.kind,
+            "shape": obstacle.shape,
             "solid": _leaves(obstacle.solid),
             "material": [float(x) for x in obstacle.material],
         }
-        for obstacle in world.solids
+        for obstacle in world.obstacles
     ]
     terrain = None if world.terrain is None else _leaves(world.terrain)
-    return json.dumps(world._asdict() | {"solids": solids, "terrain": terrain})
+    return json.dumps(world._asdict() | {"obstacles": obstacles, "terrain": terrain})
 
 
-def world_inside(attachments: Mapping[str, bytes]) -> World:
+def recorded_world(attachments: Mapping[str, bytes]) -> World:
     """Return the world of a recording from its attachments; an empty one if it has none."""
     return world_from_json(attachments[WORLD_FILE].decode("utf-8", "replace")) if WORLD_FILE in attachments else World()
 
@@ -148,16 +148,19 @@ def world_inside(attachments: Mapping[str, bytes]) -> World:
 def world_from_json(text: str) -> World:
     """Parse the world that `world_json` wrote; raise a ValueError if that fails."""
     try:
-        data = parsed(text)
-        solids = tuple(
-            Placed(str(entry["name"]), _solid(entry["kind"], entry["solid"]), _material(entry["material"]))
-            for entry in data["solids"]
+        data = parse_json(text)
+        obstacles = tuple(
+            Obstacle(str(entry["name"]), _solid(entry["shape"], entry["solid"]), _material(entry["material"]))
+            for entry in data["obstacles"]
         )
         terrain = None if data["terrain"] is None else HeightMap(*data["terrain"])
-        return World(solids, terrain, bool(data["collisions"]), str(data["propeller_strike"]), _material(data["drone"]))
+        return World(
+            obstacles, terrain, bool(data["collisions"]), str(data["propeller_strike"]), _material(data["drone"])
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"the solids of the recording cannot be read ({type(error).__name__}: {shown(str(error))}); expected a world"
+            f"the obstacles of the recording cannot be read ({type(error).__name__}: {quote_value(str(error))}); "
+            "expected a world"
         ) from None
 
 
@@ -167,10 +170,10 @@ def _leaves(solid: Solid) -> list[float]:
     return [float(x) for x in flatten(solid)]
 
 
-def _solid(kind: str, leaves: list[float]) -> Solid:
-    if kind == "height_map":
+def _solid(shape: str, leaves: list[float]) -> Solid:
+    if shape == "height_map":
         return HeightMap(*leaves)
-    solid: Solid = unflatten(TEMPLATES[kind], iter(_numbers(leaves, len(flatten(TEMPLATES[kind])))))
+    solid: Solid = unflatten(TEMPLATES[shape], iter(_numbers(leaves, len(flatten(TEMPLATES[shape])))))
     return solid
 
 
@@ -181,5 +184,5 @@ def _material(values: object) -> Material:
 def _numbers(values: object, count: int) -> list[float]:
     """Require a list of `count` finite numbers."""
     if not isinstance(values, list) or len(values) != count or not all(map(is_number, values)):
-        raise ValueError(f"{shown(values)}: expected {count} finite numbers")
+        raise ValueError(f"{quote_value(values)}: expected {count} finite numbers")
     return [float(value) for value in values]

@@ -5,19 +5,29 @@ from samara.sensors import part
 imu = part("bmi088").sensor(r_B=(0.02, 0.0, 0.01))
 """
 
-from samara.core.lazy_import import lazily as _lazily
-from samara.sensors.registry import Part, PartError, part, part_names
+from samara.core.lazy_import import lazy_attributes as _lazily
+from samara.sensors.registry import PartError, SensorPart, part, part_names
 from samara.sensors.sensor import IMU, Mounting, Sensor
-from samara.sensors.site import Place, place
+from samara.sensors.site import Site, site_from_degrees
 
 __all__ = [
-    "IMU", "Eye", "Mounting", "Part", "PartError", "Place", "Sensor", "allan_deviation", "depth_images", "part",
-    "part_names", "place",
+    "IMU",
+    "Mounting",
+    "PartError",
+    "RaySensor",
+    "Sensor",
+    "SensorPart",
+    "Site",
+    "allan_deviation",
+    "depth_images",
+    "part",
+    "part_names",
+    "site_from_degrees",
 ]  # fmt: skip
 
 _LAZY = {
     "depth_images": "samara.sensors.depth_jax",
     "allan_deviation": "samara.sensors.error_models",
-    "Eye": "samara.sensors.ray_sensors",
+    "RaySensor": "samara.sensors.ray_sensors",
 }
 __getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)

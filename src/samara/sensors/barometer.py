@@ -5,24 +5,24 @@ from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 from samara.core.algebra import dot, rotate
-from samara.core.picklable import remade
+from samara.core.picklable import picklable_factory
 from samara.core.quantity import Quantity, Scalar
 from samara.core.random import gauss_markov
 from samara.physics.air.atmosphere import air_pressure
-from samara.physics.multirotor import tilted
+from samara.physics.multirotor import tilt_rotors
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import Environment, State, Vehicle
-from samara.sensors.error_models import quantised
+from samara.sensors.error_models import quantise
 from samara.sensors.sensor import (
     AT_CENTRE,
+    MeasurementInputs,
     Mounting,
-    Sample,
     Sensor,
     SensorType,
     exact_barometer,
     reading_sensor,
 )
-from samara.sensors.site import HOME, Place
+from samara.sensors.site import HOME, Site
 
 
 class BarometerPart(NamedTuple):
@@ -33,7 +33,7 @@ class BarometerPart(NamedTuple):
     delay: Annotated[float, Quantity("s", 0.0, 0.5)]
     noise: Annotated[float, Quantity("Pa", 0.0, 100.0)]
     drift: Annotated[float, Quantity("Pa", 0.0, 1000.0)]
-    drift_time: Annotated[float, Quantity("s", 1.0, 1e5)]
+    drift_time_constant: Annotated[float, Quantity("s", 1.0, 1e5)]
     resolution: Annotated[float, Quantity("Pa", 0.0, 10.0)]
     airspeed_pressure: Annotated[float, Quantity("1", -2.0, 2.0)]
     rotor_pressure: Annotated[float, Quantity("1", -2.0, 2.0)]
@@ -57,21 +57,23 @@ def rotor_dynamic_pressure(state: State, vehicle: Vehicle, environment: Environm
     """½ ρ v_i² = T / 4A: dynamic pressure of the induced flow, by momentum theory, over all discs of known radius  [Pa]"""
     thrust: Scalar = 0.0
     area: Scalar = 0.0
-    for load, rotor in zip(rotor_loads(state, tilted(state, vehicle), environment), vehicle.rotors, strict=True):
+    for load, rotor in zip(rotor_loads(state, tilt_rotors(state, vehicle), environment), vehicle.rotors, strict=True):
         if rotor.radius > 0.0:
             thrust, area = thrust + load.thrust, area + math.pi * rotor.radius * rotor.radius
     return thrust / (4.0 * area) if area else 0.0
 
 
 @lru_cache(maxsize=256)
-@remade
-def barometer(part: BarometerPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name: str = "") -> Sensor:
+@picklable_factory
+def barometer(part: BarometerPart, mounting: Mounting = AT_CENTRE, where: Site = HOME, name: str = "") -> Sensor:
     """Create a barometer for a site on Earth."""
     altitude = where.origin.altitude
 
-    def equation(inputs: Sample) -> tuple[BarometerReading, tuple[Scalar]]:
+    def equation(inputs: MeasurementInputs) -> tuple[BarometerReading, tuple[Scalar]]:
         """y = Q(p_ISA(h₀ + z) + c_a ½ρ|v_air|² + c_r T/4A + d + σ n)  [Pa]"""
-        drift = gauss_markov(inputs.memory[0], inputs.normals[1], inputs.dt, sigma=part.drift, tau=part.drift_time)
+        drift = gauss_markov(
+            inputs.sensor_state[0], inputs.normals[1], inputs.dt, sigma=part.drift, tau=part.drift_time_constant
+        )
         state, environment = inputs.state, inputs.environment
         height = state.p_W.z + rotate(state.q_WB, mounting.r_B).z
         pressure = air_pressure(altitude + height) + drift + part.noise * inputs.normals[0]
@@ -80,7 +82,7 @@ def barometer(part: BarometerPart, mounting: Mounting = AT_CENTRE, where: Place 
             pressure = pressure + part.airspeed_pressure * 0.5 * environment.air_density * dot(wind, wind)
         if part.rotor_pressure:
             pressure = pressure + part.rotor_pressure * rotor_dynamic_pressure(state, inputs.vehicle, environment)
-        return BarometerReading(quantised(pressure, part.resolution)), (drift,)
+        return BarometerReading(quantise(pressure, part.resolution)), (drift,)
 
     return reading_sensor(
         "barometer",
@@ -92,7 +94,7 @@ def barometer(part: BarometerPart, mounting: Mounting = AT_CENTRE, where: Place 
         normals_needed=2,
         initial=lambda vehicle, normals: (part.drift * normals[0],),
         start_normals=1,
-        about=BarometerModel(part, mounting, altitude),
+        model=BarometerModel(part, mounting, altitude),
     )
 
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
-from samara.core.picklable import remade
+from samara.core.picklable import picklable_factory
 from samara.core.quantity import Quantity, Scalar
 from samara.physics.rotors.propulsion import bus_current, supply_voltage
 from samara.physics.types import Vehicle
-from samara.sensors.error_models import quantised
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
+from samara.sensors.error_models import quantise
+from samara.sensors.sensor import AT_CENTRE, MeasurementInputs, Mounting, Sensor, SensorType, reading_sensor
 
 
 class BatteryMonitorPart(NamedTuple):
@@ -49,9 +49,9 @@ class BatteryMonitorModel(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-@remade
+@picklable_factory
 def battery_monitor(part: BatteryMonitorPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
-    """Create a battery monitor; ValueError for a vehicle without a battery."""
+    """Create a battery monitor; raise ValueError for a vehicle without a battery."""
 
     def initial(vehicle: Vehicle, normals: Sequence[Scalar]) -> BatteryErrors:
         if not vehicle.has("battery"):
@@ -62,9 +62,9 @@ def battery_monitor(part: BatteryMonitorPart, mounting: Mounting = AT_CENTRE, na
             part.current_offset * normals[2],
         )
 
-    def equation(inputs: Sample) -> tuple[BatteryReading, BatteryErrors]:
+    def equation(inputs: MeasurementInputs) -> tuple[BatteryReading, BatteryErrors]:
         """V' = Q(g_V V + σ_V n),  I' = Q(g_I I + o + σ_I n)  [V, A]"""
-        vehicle, errors = inputs.vehicle, inputs.memory
+        vehicle, errors = inputs.vehicle, inputs.sensor_state
         supply = inputs.state, inputs.command, vehicle, inputs.environment
         if not vehicle.has("battery"):
             raise ValueError(f"vehicle {vehicle.name!r} draws no current; expected one with a battery")
@@ -72,8 +72,8 @@ def battery_monitor(part: BatteryMonitorPart, mounting: Mounting = AT_CENTRE, na
         current = errors.current_gain * bus_current(*supply) + errors.current_offset
         return (
             BatteryReading(
-                quantised(voltage + part.voltage_noise * inputs.normals[0], part.voltage_resolution),
-                quantised(current + part.current_noise * inputs.normals[1], part.current_resolution),
+                quantise(voltage + part.voltage_noise * inputs.normals[0], part.voltage_resolution),
+                quantise(current + part.current_noise * inputs.normals[1], part.current_resolution),
             ),
             errors,
         )
@@ -88,7 +88,7 @@ def battery_monitor(part: BatteryMonitorPart, mounting: Mounting = AT_CENTRE, na
         normals_needed=2,
         initial=initial,
         start_normals=3,
-        about=BatteryMonitorModel(part, mounting),
+        model=BatteryMonitorModel(part, mounting),
     )
 
 

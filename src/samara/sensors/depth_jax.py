@@ -2,9 +2,9 @@
 
     images = depth_images(states, solids, camera)        # (drones, rows, columns) [m]
 
-Rays and distances are those of `samara.sensors.ray_sensors`, without noise; pixels beyond the camera's range are at `farthest`.
-On a GPU it is one kernel (Pallas and Triton), each program of which has a tile of one image in its registers and skips solids
-that cannot be in it; elsewhere, and for gradients, XLA evaluates all solids.
+Rays and distances are those of `samara.sensors.ray_sensors`, without noise; pixels beyond the camera's range are at its
+`max_range`. On a GPU it is one kernel (Pallas and Triton), each program of which has a tile of one image in its
+registers and skips solids that cannot be in it; elsewhere, and for gradients, XLA evaluates all solids.
 """
 
 from collections.abc import Sequence
@@ -19,20 +19,20 @@ from jax.experimental import pallas as pl
 
 from samara.compiler.jax.arrays import Launch, triton_options
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
-from samara.core.ops import lesser_of, where
+from samara.core.ops import fast_minimum, where
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.types import State
 from samara.sensors.depth_camera import DepthCameraPart
-from samara.sensors.ray_sensors import Beam, Eye, ray_sent
+from samara.sensors.ray_sensors import Beam, RaySensor, beam_ray
 from samara.sensors.sensor import AT_CENTRE, Mounting
-from samara.world.obstacles import NEVER, HeightMap, Ray, Solid, distance_along
-from samara.world.rays import along, is_inside, kept_nan, reach, seen_from
+from samara.world.obstacles import NEVER, HeightMap, Ray, Solid, ray_distance
+from samara.world.rays import hit_distance, is_inside, propagate_nan, ray_terms, support_distance
 
-FLAT = Ground()
+FLAT_GROUND = Ground()
 LAUNCH = Launch(block=256, warps=1)
-BITS = 32
-ROOM = 1e-3  # of the camera's range: above the error of a radius computed as √(m·m − c) in single precision
+WORD_BITS = 32
+CULLING_MARGIN = 1e-3  # of the camera's range: above the error of a radius computed as √(m·m − c) in single precision
 KERNELS = ("pallas", "xla")
 
 
@@ -42,12 +42,12 @@ def depth_images(
     camera: DepthCameraPart,
     *,
     mounting: Mounting = AT_CENTRE,
-    ground: Ground | HeightMap | None = FLAT,
+    ground: Ground | HeightMap | None = FLAT_GROUND,
     dtype: str = "float32",
     kernel: str | None = None,
     launch: Launch = LAUNCH,
 ) -> Array:
-    """z of every pixel of every drone's camera, (drones, rows, columns), at most `farthest`  [m]
+    """z of every pixel of every drone's camera, (drones, rows, columns), at most `camera.max_range`  [m]
 
     Args:
         states: arrays (drones,) for the components of p_W and q_WB.
@@ -87,12 +87,12 @@ class _CameraPoses(NamedTuple):
     nearest: Array
 
 
-def _pose(inputs: Any, settings: Any) -> tuple[_CameraPoses, list[Any]]:
+def _camera_poses(inputs: Any, settings: Any) -> tuple[_CameraPoses, list[Any]]:
     """Return the camera poses, and the solids relative to the cameras: one tree per shape, with leaves (solids, drones)."""
     (p_W, q_WB), solids = inputs
     _, mounting, _, _ = settings
     start_W, nearest = p_W + rotate(q_WB, mounting.r_B), jnp.full(jnp.shape(p_W.x), NEVER, p_W.x.dtype)
-    relative = [seen_from(start_W, solid) for solid in _stack_by_shape(solids, p_W.x)]
+    relative = [ray_terms(start_W, solid) for solid in _stack_by_shape(solids, p_W.x)]
     for solid in relative:
         nearest = where(jnp.any(is_inside(solid), axis=0), 0.0, nearest)
     expanded = [
@@ -118,16 +118,16 @@ def _stack_by_shape(solids: Sequence[Any], template_array: Array) -> list[Any]:
 
 def _directions(camera: DepthCameraPart, float_type: Any) -> Vec3:
     """Return the direction of every pixel (rows, columns), in the camera's axes."""
-    return Vec3(*(np.asarray(leaf, float_type).reshape(camera.shape) for leaf in Eye(camera).beams.direction_S))
+    return Vec3(*(np.asarray(leaf, float_type).reshape(camera.shape) for leaf in RaySensor(camera).beams.direction_S))
 
 
-def _z(ray: Ray, nearest: Array, forward: Array, farthest: float, dtype: str) -> Array:
+def _depth(ray: Ray, nearest: Array, forward: Array, farthest: float, dtype: str) -> Array:
     """Convert distances along rays to depths along the camera's axis, limited to its range."""
-    z = kept_nan(ray, nearest) * forward
+    z = propagate_nan(ray, nearest) * forward
     return where(z > farthest, farthest, z).astype(dtype)
 
 
-def _kept(tree: Any) -> Any:
+def _materialise(tree: Any) -> Any:
     """Compute the tree before the pixels; XLA would otherwise fuse it and repeat it for every pixel."""
     return lax.optimization_barrier(tree)  # type: ignore[no-untyped-call]
 
@@ -139,16 +139,18 @@ def _column(tree: Any) -> Any:
 def _render_xla(inputs: Any, settings: Any, maps: Sequence[HeightMap] = ()) -> Array:
     """Render all drones and pixels as one array; quantities per drone are computed once, before the pixels."""
     camera, _, dtype, _ = settings
-    pose, shapes = _kept(_pose(inputs, settings))
+    pose, shapes = _materialise(_camera_poses(inputs, settings))
     direction_S = Vec3(*(x.ravel()[None] for x in _directions(camera, pose.nearest.dtype)))
-    ray = ray_sent(State(_column(pose.start_W), ZERO, _column(pose.q_WS), ZERO), AT_CENTRE, Beam(direction_S))
+    ray = beam_ray(State(_column(pose.start_W), ZERO, _column(pose.q_WS), ZERO), AT_CENTRE, Beam(direction_S))
     nearest = pose.nearest[:, None]
     for solid in shapes:
         for k in range(len(flatten(solid)[0])):
-            nearest = along(unflatten(solid, iter([x[k][:, None] for x in flatten(solid)])), ray.direction_W, nearest)
+            nearest = hit_distance(
+                unflatten(solid, iter([x[k][:, None] for x in flatten(solid)])), ray.direction_W, nearest
+            )
     for height_map in maps:
-        nearest = lesser_of(distance_along(ray, height_map), nearest)
-    z = _z(ray, nearest, direction_S.x, camera.farthest, dtype)
+        nearest = fast_minimum(ray_distance(ray, height_map), nearest)
+    z = _depth(ray, nearest, direction_S.x, camera.max_range, dtype)
     return jnp.broadcast_to(z, (len(pose.nearest), direction_S.x.size)).reshape(-1, *camera.shape)
 
 
@@ -156,24 +158,24 @@ def _render_xla(inputs: Any, settings: Any, maps: Sequence[HeightMap] = ()) -> A
 def _render_pallas(inputs: Any, settings: Any) -> Array:
     """Render one tile of one drone's image per program: rays in registers, looping over the solids that may be in it."""
     camera, _, dtype, launch = settings
-    pose, shapes = _kept(_pose(inputs, settings))
+    pose, shapes = _materialise(_camera_poses(inputs, settings))
     drones, (rows, columns) = len(pose.nearest), camera.shape
     height, width = _tile(launch.block, rows, columns)
     padding = (0, -rows % height), (0, -columns % width)
     direction_S = np.stack([np.pad(x, padding, mode="edge") for x in _directions(camera, pose.nearest.dtype)])
     tile_columns = direction_S.shape[2] // width
-    words = [_words(array, pose.q_WS, direction_S, (height, width), camera.farthest) for array in shapes]
+    words = [_visibility_words(array, pose.q_WS, direction_S, (height, width), camera.max_range) for array in shapes]
     tables = [jnp.stack(flatten(array)) for array in shapes]
 
     def kernel(poses: Any, rays: Any, *refs: Any) -> None:
         words, tables, image = refs[: len(shapes)], refs[len(shapes) : -1], refs[-1]
         p_W, q_WS, start = unflatten(pose, iter([poses[k, 0] for k in range(8)]))
         direction_S = Vec3(*(rays[k, :, :] for k in range(3)))
-        ray = ray_sent(State(p_W, ZERO, q_WS, ZERO), AT_CENTRE, Beam(direction_S))
+        ray = beam_ray(State(p_W, ZERO, q_WS, ZERO), AT_CENTRE, Beam(direction_S))
         nearest = jnp.broadcast_to(start, (height, width))
         for template, word, table in zip(shapes, words, tables, strict=True):
             nearest = _nearest_hit(template, table, word, ray.direction_W, nearest)
-        image[0, :, :] = _z(ray, nearest, direction_S.x, camera.farthest, dtype)
+        image[0, :, :] = _depth(ray, nearest, direction_S.x, camera.max_range, dtype)
 
     image = pl.pallas_call(
         kernel,
@@ -195,17 +197,17 @@ def _render_pallas(inputs: Any, settings: Any) -> Array:
 
 def _nearest_hit(template: Any, table: Any, words: Any, direction_W: Vec3, nearest: Array) -> Array:
     """Return the minimum of `nearest` and the distances along the rays to the solids of one shape with a set bit."""
-    for first in range(0, table.shape[1], BITS):
-        word = words[first // BITS, 0, 0]
+    for first in range(0, table.shape[1], WORD_BITS):
+        word = words[first // WORD_BITS, 0, 0]
 
         def visit(k: Any, nearest: Array, first: int = first, word: Any = word) -> Array:
             def hit(nearest: Array) -> Array:
                 solid = unflatten(template, iter([table[j, first + k, 0] for j in range(table.shape[0])]))
-                return along(solid, direction_W, nearest)
+                return hit_distance(solid, direction_W, nearest)
 
             return lax.cond((word >> k) & 1 > 0, hit, lambda nearest: nearest, nearest)
 
-        nearest = lax.fori_loop(np.int32(0), np.int32(min(BITS, table.shape[1] - first)), visit, nearest)
+        nearest = lax.fori_loop(np.int32(0), np.int32(min(WORD_BITS, table.shape[1] - first)), visit, nearest)
     return nearest
 
 
@@ -215,29 +217,33 @@ def _tile(block: int, rows: int, columns: int) -> tuple[int, int]:
     return min(block // width, 1 << (rows - 1).bit_length()), width
 
 
-def _words(solids: Any, q_WS: Quat, direction_S: np.ndarray[Any, Any], tile: tuple[int, int], farthest: float) -> Array:
+def _visibility_words(
+    solids: Any, q_WS: Quat, direction_S: np.ndarray[Any, Any], tile: tuple[int, int], farthest: float
+) -> Array:
     """Bit k of a word: whether solid k may be in a tile, (words, drones, tiles)
 
     A solid is not in a tile if it lies completely beyond one of the planes that bound the tile's view: four through the camera,
     one across it and one at its range. The planes have a small margin for rounding.
     """
-    normals_S, offsets = _bounds(direction_S, tile, farthest)
-    normals_W = _kept(
+    normals_S, offsets = _frustum_planes(direction_S, tile, farthest)
+    normals_W = _materialise(
         [rotate(_column(q_WS), Vec3(*(jnp.asarray(x[None]) for x in normal_S))) for normal_S in normals_S]
     )
     expanded = unflatten(solids, iter([x[:, :, None] for x in flatten(solids)]))
     inside = jnp.ones((), bool)
     for normal_W, offset in zip(normals_W, offsets, strict=True):
-        inside = inside & (reach(expanded, normal_W) > -offset - ROOM * farthest)
+        inside = inside & (support_distance(expanded, normal_W) > -offset - CULLING_MARGIN * farthest)
     count = len(flatten(solids)[0])
     inside = (
         jnp.broadcast_to(inside, (count, *inside.shape[1:])) if inside.ndim else jnp.ones((count, len(q_WS.w), 1), bool)
     )
-    shifted = inside.astype(jnp.int32) << (np.arange(count, dtype=np.int32) % BITS)[:, None, None]
-    return jnp.stack([shifted[k : k + BITS].sum(0, dtype=jnp.int32) for k in range(0, count, BITS)])
+    shifted = inside.astype(jnp.int32) << (np.arange(count, dtype=np.int32) % WORD_BITS)[:, None, None]
+    return jnp.stack([shifted[k : k + WORD_BITS].sum(0, dtype=jnp.int32) for k in range(0, count, WORD_BITS)])
 
 
-def _bounds(direction_S: np.ndarray[Any, Any], tile: tuple[int, int], farthest: float) -> tuple[list[Any], list[float]]:
+def _frustum_planes(
+    direction_S: np.ndarray[Any, Any], tile: tuple[int, int], farthest: float
+) -> tuple[list[Any], list[float]]:
     """n·x > −d for every point in a tile's view, for each of six planes: n (3, tiles), and d"""
     height, width = tile
     x, y, z = direction_S.astype(float)

@@ -17,7 +17,7 @@ ALLAN_FLOOR = 0.6643
 """√(2 ln 2 / π): the Allan deviation of flicker noise of bias instability B is this times B, at every averaging time."""
 ALLAN_PEAK = 0.6174
 """The largest Allan deviation of a Gauss–Markov process of deviation 1, at 1.893 time constants."""
-ALLAN_PEAK_AT = 1.8926
+ALLAN_PEAK_TIME_RATIO = 1.8926
 
 
 def drift_sigma(bias_instability: float) -> float:
@@ -25,44 +25,46 @@ def drift_sigma(bias_instability: float) -> float:
     return bias_instability * ALLAN_FLOOR / ALLAN_PEAK
 
 
-def vector(normals: Sequence[Scalar], first: int) -> Vec3:
+def normal_vector(normals: Sequence[Scalar], first: int) -> Vec3:
     """Return three consecutive normals, starting at index `first`."""
     return Vec3(normals[first], normals[first + 1], normals[first + 2])
 
 
-def wandered(x: Vec3, normals: Vec3, dt: Scalar, *, sigma: Scalar, tau: Scalar) -> Vec3:
+def gauss_markov_vector(x: Vec3, normals: Vec3, dt: Scalar, *, sigma: Scalar, tau: Scalar) -> Vec3:
     """x' = α x + σ √(1 − α²) n, axis by axis"""
     return Vec3(*(gauss_markov(value, n, dt, sigma=sigma, tau=tau) for value, n in zip(x, normals, strict=True)))
 
 
-def saturated(x: Vec3, full_scale: Scalar) -> Vec3:
+def saturate(x: Vec3, full_scale: Scalar) -> Vec3:
     """Limit each axis to ±full_scale."""
     return Vec3(*(clamp(value, -full_scale, full_scale) for value in x))
 
 
-def quantised(x: Scalar, step: Scalar) -> Scalar:
+def quantise(x: Scalar, step: Scalar) -> Scalar:
     """Δ ⌊x/Δ + ½⌋: the nearest multiple of Δ; unchanged for Δ = 0"""
     if step == 0.0:
         return x
     if isinstance(x, Vec3):
-        return Vec3(*(quantised(component, step) for component in x))
+        return Vec3(*(quantise(component, step) for component in x))
     return step * floor(x / step + 0.5)
 
 
-def heard(normal: Scalar, time: Scalar, *, lost: float, outages: tuple[tuple[float, float], ...]) -> Scalar:
-    """Return 1 if a sample arrives and 0 if it is lost: at random with probability `lost`, and during outages.
+def sample_validity(
+    normal: Scalar, time: Scalar, *, dropout_rate: float, outages: tuple[tuple[float, float], ...]
+) -> Scalar:
+    """Return 1 if a sample arrives and 0 if it is lost: at random with probability `dropout_rate`, and during outages.
 
     `outages` are pairs of start and end times [s].
     """
     valid: Scalar = 1.0
-    if lost > 0.0:
-        valid = where(normal < NormalDist().inv_cdf(min(lost, 1.0 - 1e-12)), 0.0, valid)
+    if dropout_rate > 0.0:
+        valid = where(normal < NormalDist().inv_cdf(min(dropout_rate, 1.0 - 1e-12)), 0.0, valid)
     for start, end in outages:
         valid = where(logical_and(time >= start, time < end), 0.0, valid)
     return valid
 
 
-def held_where_lost(valid: Scalar, fresh: Tree, last: Tree) -> Tree:
+def hold_last_valid(valid: Scalar, fresh: Tree, last: Tree) -> Tree:
     """Return the new reading if it arrived, else the last one; its field `valid` distinguishes them."""
     if isinstance(valid, float) and valid == 1.0:
         return fresh

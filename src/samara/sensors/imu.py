@@ -11,17 +11,17 @@ from typing import Annotated, NamedTuple, TypeVar
 
 from samara.core.algebra import ZERO, Vec3, cross, rotate_inverse, scale
 from samara.core.ops import sqrt, wrap_angle
-from samara.core.picklable import remade
+from samara.core.picklable import picklable_factory
 from samara.core.quantity import Quantity, Scalar
 from samara.physics.multirotor import derivative
 from samara.physics.rotors.imbalance import unbalance_force
 from samara.physics.types import Command, Environment, State, Vehicle
-from samara.sensors.error_models import drift_sigma, quantised, saturated, vector, wandered
+from samara.sensors.error_models import drift_sigma, gauss_markov_vector, normal_vector, quantise, saturate
 from samara.sensors.sensor import (
     AT_CENTRE,
     IMU,
+    MeasurementInputs,
     Mounting,
-    Sample,
     Sensor,
     SensorType,
     reading_sensor,
@@ -30,26 +30,26 @@ from samara.sensors.sensor import (
 
 
 class Gyroscope(NamedTuple):
-    """Parameters of a gyroscope; turn-on bias, scale and misalignment are standard deviations between parts."""
+    """Parameters of a gyroscope; turn-on bias, scale error and misalignment are standard deviations between parts."""
 
     noise_density: Annotated[Vec3, Quantity("rad/s/sqrt(Hz)", 0.0, 1.0)]
     bias_instability: Annotated[float, Quantity("rad/s", 0.0, 1.0)]
-    bias_time: Annotated[float, Quantity("s", 1.0, 1e5)]
+    bias_time_constant: Annotated[float, Quantity("s", 1.0, 1e5)]
     turn_on_bias: Annotated[float, Quantity("rad/s", 0.0, 1.0)]
-    scale: Annotated[float, Quantity("1", 0.0, 0.1)]
+    scale_error: Annotated[float, Quantity("1", 0.0, 0.1)]
     misalignment: Annotated[float, Quantity("rad", 0.0, 0.1)]
     full_scale: Annotated[float, Quantity("rad/s", 1.0, 100.0)]
     resolution: Annotated[float, Quantity("rad/s", 0.0, 0.1)]
 
 
 class Accelerometer(NamedTuple):
-    """Parameters of an accelerometer, as those of a gyroscope."""
+    """Parameters of an accelerometer, with the same meaning as those of a gyroscope."""
 
     noise_density: Annotated[Vec3, Quantity("m/s^2/sqrt(Hz)", 0.0, 1.0)]
     bias_instability: Annotated[float, Quantity("m/s^2", 0.0, 1.0)]
-    bias_time: Annotated[float, Quantity("s", 1.0, 1e5)]
+    bias_time_constant: Annotated[float, Quantity("s", 1.0, 1e5)]
     turn_on_bias: Annotated[float, Quantity("m/s^2", 0.0, 1.0)]
-    scale: Annotated[float, Quantity("1", 0.0, 0.1)]
+    scale_error: Annotated[float, Quantity("1", 0.0, 0.1)]
     misalignment: Annotated[float, Quantity("rad", 0.0, 0.1)]
     full_scale: Annotated[float, Quantity("m/s^2", 1.0, 1000.0)]
     resolution: Annotated[float, Quantity("m/s^2", 0.0, 0.1)]
@@ -59,13 +59,13 @@ Triad = TypeVar("Triad", Gyroscope, Accelerometer)
 
 
 class ImuPart(NamedTuple):
-    """Parameters of an IMU. `residual` is the fraction of turn-on bias, scale and misalignment that calibration leaves.
-    `imbalance` is the mass times eccentricity of each rotor, whose vibration only the IMU feels; it is ignored for a vehicle
-    with the effect `imbalance`, which shakes the complete vehicle."""
+    """Parameters of an IMU. `calibration_residual` is the fraction of turn-on bias, scale error and misalignment that
+    calibration leaves. `imbalance` is the mass times eccentricity of each rotor, whose vibration only the IMU feels; it is
+    ignored for a vehicle with the effect `imbalance`, which shakes the complete vehicle."""
 
     rate: Annotated[float, Quantity("Hz", 1.0, 8000.0)]
     delay: Annotated[float, Quantity("s", 0.0, 0.1)]
-    residual: Annotated[float, Quantity("1", 0.0, 1.0)]
+    calibration_residual: Annotated[float, Quantity("1", 0.0, 1.0)]
     imbalance: Annotated[float, Quantity("kg m", 0.0, 1e-3)]
     gyroscope: Gyroscope
     accelerometer: Accelerometer
@@ -78,20 +78,20 @@ class ImuReading(NamedTuple):
     omega_B: Vec3
 
 
-class TriadMemory(NamedTuple):
+class TriadState(NamedTuple):
     """The errors of three axes: constant after turn-on, and drifting."""
 
     bias: Vec3
     drift: Vec3
-    scale: Vec3
+    scale_error: Vec3
     misalignment: Vec3
 
 
-class ImuMemory(NamedTuple):
+class ImuState(NamedTuple):
     """The errors of both triads, and the phase of each rotor [rad]."""
 
-    gyroscope: TriadMemory
-    accelerometer: TriadMemory
+    gyroscope: TriadState
+    accelerometer: TriadState
     phases: tuple[Scalar, ...]
 
 
@@ -102,34 +102,42 @@ class ImuModel(NamedTuple):
     mounting: Mounting
 
 
-def triad_at_turn_on(normals: Sequence[Scalar], triad: Gyroscope | Accelerometer, residual: Scalar) -> TriadMemory:
+def initial_triad_state(
+    normals: Sequence[Scalar], triad: Gyroscope | Accelerometer, calibration_residual: Scalar
+) -> TriadState:
     """Return bias, drift, scale and misalignment of one part from twelve normals."""
-    return TriadMemory(
-        vector(normals, 0) * (triad.turn_on_bias * residual),
-        vector(normals, 3) * drift_sigma(triad.bias_instability),
-        vector(normals, 6) * (triad.scale * residual),
-        vector(normals, 9) * (triad.misalignment * residual),
+    return TriadState(
+        normal_vector(normals, 0) * (triad.turn_on_bias * calibration_residual),
+        normal_vector(normals, 3) * drift_sigma(triad.bias_instability),
+        normal_vector(normals, 6) * (triad.scale_error * calibration_residual),
+        normal_vector(normals, 9) * (triad.misalignment * calibration_residual),
     )
 
 
 def triad_reading(
     true: Vec3,
     normals: Sequence[Scalar],
-    triad_state: TriadMemory,
+    triad_state: TriadState,
     dt: Scalar,
     triad: Gyroscope | Accelerometer,
-) -> tuple[Vec3, TriadMemory]:
+) -> tuple[Vec3, TriadState]:
     """y = Q(clamp((1 + S) x + m × x + b + d + N/√dt n)),  d a Gauss–Markov process; six normals"""
-    drift = wandered(
-        triad_state.drift, vector(normals, 3), dt, sigma=drift_sigma(triad.bias_instability), tau=triad.bias_time
+    drift = gauss_markov_vector(
+        triad_state.drift,
+        normal_vector(normals, 3),
+        dt,
+        sigma=drift_sigma(triad.bias_instability),
+        tau=triad.bias_time_constant,
     )
-    scaled = true + scale(triad_state.scale, true) + cross(triad_state.misalignment, true)
-    noise = scale(triad.noise_density, vector(normals, 0)) / sqrt(dt)
-    reading = quantised(saturated(scaled + triad_state.bias + drift + noise, triad.full_scale), triad.resolution)
+    scaled = true + scale(triad_state.scale_error, true) + cross(triad_state.misalignment, true)
+    noise = scale(triad.noise_density, normal_vector(normals, 0)) / sqrt(dt)
+    reading = quantise(saturate(scaled + triad_state.bias + drift + noise, triad.full_scale), triad.resolution)
     return reading, triad_state._replace(drift=drift)
 
 
-def specific_force_at(r_B: Vec3, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Vec3:
+def offset_specific_force(
+    r_B: Vec3, state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> Vec3:
     """f(r) = f(0) + ω̇ × r + ω × (ω × r), with ω̇ from the equation of motion  [m/s²]"""
     centre = specific_force(state, command, vehicle, environment)
     if r_B == ZERO:
@@ -147,21 +155,21 @@ def vibration(phases: tuple[Scalar, ...], state: State, vehicle: Vehicle, imbala
 
 
 @lru_cache(maxsize=256)
-@remade
+@picklable_factory
 def imu(part: ImuPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
     """Create an IMU at its mounting."""
 
-    def initial(vehicle: Vehicle, normals: Sequence[Scalar]) -> ImuMemory:
+    def initial(vehicle: Vehicle, normals: Sequence[Scalar]) -> ImuState:
         local_vibration = part.imbalance > 0.0 and not vehicle.has("imbalance")
-        return ImuMemory(
-            triad_at_turn_on(normals[:12], part.gyroscope, part.residual),
-            triad_at_turn_on(normals[12:], part.accelerometer, part.residual),
+        return ImuState(
+            initial_triad_state(normals[:12], part.gyroscope, part.calibration_residual),
+            initial_triad_state(normals[12:], part.accelerometer, part.calibration_residual),
             tuple(0.0 for _ in vehicle.rotors) if local_vibration else (),
         )
 
-    def equation(inputs: Sample) -> tuple[ImuReading, ImuMemory]:
-        state, normals, sensor_state, dt = inputs.state, inputs.normals, inputs.memory, inputs.dt
-        f_B = specific_force_at(mounting.r_B, state, inputs.command, inputs.vehicle, inputs.environment)
+    def equation(inputs: MeasurementInputs) -> tuple[ImuReading, ImuState]:
+        state, normals, sensor_state, dt = inputs.state, inputs.normals, inputs.sensor_state, inputs.dt
+        f_B = offset_specific_force(mounting.r_B, state, inputs.command, inputs.vehicle, inputs.environment)
         phases = sensor_state.phases
         if phases:
             phases = tuple(
@@ -174,7 +182,7 @@ def imu(part: ImuPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor
         force, accelerometer = triad_reading(
             rotate_inverse(mounting.q_BS, f_B), normals[6:], sensor_state.accelerometer, dt, part.accelerometer
         )
-        return ImuReading(force, omega), ImuMemory(gyroscope, accelerometer, phases)
+        return ImuReading(force, omega), ImuState(gyroscope, accelerometer, phases)
 
     return reading_sensor(
         "imu",
@@ -186,15 +194,17 @@ def imu(part: ImuPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor
         normals_needed=12,
         initial=initial,
         start_normals=24,
-        about=ImuModel(part, mounting),
+        model=ImuModel(part, mounting),
     )
 
 
-def perfect(part: ImuPart) -> ImuPart:
+def ideal_part(part: ImuPart) -> ImuPart:
     """Return the part without errors; only its rate is unchanged."""
 
     def ideal_triad(triad: Triad) -> Triad:
-        zero_errors = dict.fromkeys(("bias_instability", "turn_on_bias", "scale", "misalignment", "resolution"), 0.0)
+        zero_errors = dict.fromkeys(
+            ("bias_instability", "turn_on_bias", "scale_error", "misalignment", "resolution"), 0.0
+        )
         return triad._replace(noise_density=ZERO, full_scale=1e9, **zero_errors)
 
     return part._replace(

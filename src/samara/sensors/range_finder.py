@@ -5,12 +5,21 @@ from typing import Annotated, NamedTuple
 
 from samara.core.algebra import EAST, rotate
 from samara.core.ops import logical_and, where
-from samara.core.picklable import remade
+from samara.core.picklable import picklable_factory
 from samara.core.quantity import Quantity, Scalar
 from samara.physics.types import Environment, State
-from samara.sensors.error_models import quantised
-from samara.sensors.sensor import AT_CENTRE, ONLY_GROUND, Mounting, Sample, Scene, Sensor, SensorType, reading_sensor
-from samara.world.obstacles import Ray, nearest_along
+from samara.sensors.error_models import quantise
+from samara.sensors.sensor import (
+    AT_CENTRE,
+    ONLY_GROUND,
+    MeasurementInputs,
+    Mounting,
+    RayScene,
+    Sensor,
+    SensorType,
+    reading_sensor,
+)
+from samara.world.obstacles import Ray, nearest_ray_distance
 
 
 class RangeFinderPart(NamedTuple):
@@ -18,8 +27,8 @@ class RangeFinderPart(NamedTuple):
 
     rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
     delay: Annotated[float, Quantity("s", 0.0, 0.5)]
-    nearest: Annotated[float, Quantity("m", 0.0, 10.0)]
-    farthest: Annotated[float, Quantity("m", 0.1, 1000.0)]
+    min_range: Annotated[float, Quantity("m", 0.0, 10.0)]
+    max_range: Annotated[float, Quantity("m", 0.1, 1000.0)]
     noise: Annotated[float, Quantity("m", 0.0, 10.0)]
     noise_growth: Annotated[float, Quantity("1", 0.0, 1.0)]
     resolution: Annotated[float, Quantity("m", 0.0, 1.0)]
@@ -37,35 +46,35 @@ class RangeModel(NamedTuple):
 
     part: RangeFinderPart
     mounting: Mounting
-    scene: Scene = ONLY_GROUND
+    scene: RayScene = ONLY_GROUND
 
 
-def ray_of(state: State, mounting: Mounting) -> Ray:
+def sensor_ray(state: State, mounting: Mounting) -> Ray:
     """Return the ray from the sensor along its x axis."""
     axis_B = rotate(mounting.q_BS, EAST)
     return Ray(state.p_W + rotate(state.q_WB, mounting.r_B), rotate(state.q_WB, axis_B))
 
 
-def distance_seen(state: State, mounting: Mounting, environment: Environment, scene: Scene = ONLY_GROUND) -> Scalar:
-    """min of `distance_along` over the ground and the solids: 0 from inside a solid, 1e9 without a hit  [m]"""
-    return nearest_along(ray_of(state, mounting), scene.surfaces(environment))
+def surface_distance(
+    state: State, mounting: Mounting, environment: Environment, scene: RayScene = ONLY_GROUND
+) -> Scalar:
+    """min of `ray_distance` over the ground and the solids: 0 from inside a solid, 1e9 without a hit  [m]"""
+    return nearest_ray_distance(sensor_ray(state, mounting), scene.surfaces(environment))
 
 
 @lru_cache(maxsize=256)
-@remade
+@picklable_factory
 def range_finder(
-    part: RangeFinderPart, mounting: Mounting = AT_CENTRE, name: str = "", scene: Scene = ONLY_GROUND
+    part: RangeFinderPart, mounting: Mounting = AT_CENTRE, name: str = "", scene: RayScene = ONLY_GROUND
 ) -> Sensor:
     """Create a range finder that points along its x axis."""
 
-    def equation(inputs: Sample) -> RangeReading:
+    def equation(inputs: MeasurementInputs) -> RangeReading:
         """y = Q(s + (σ₀ + σ₁ s) n) for s within the range of the part"""
-        distance = distance_seen(inputs.state, mounting, inputs.environment, scene)
-        valid = where(logical_and(distance >= part.nearest, distance <= part.farthest), 1.0, 0.0)
-        limit = where(distance < part.nearest, part.nearest, part.farthest)
-        measured = quantised(
-            distance + (part.noise + part.noise_growth * distance) * inputs.normals[0], part.resolution
-        )
+        distance = surface_distance(inputs.state, mounting, inputs.environment, scene)
+        valid = where(logical_and(distance >= part.min_range, distance <= part.max_range), 1.0, 0.0)
+        limit = where(distance < part.min_range, part.min_range, part.max_range)
+        measured = quantise(distance + (part.noise + part.noise_growth * distance) * inputs.normals[0], part.resolution)
         return RangeReading(where(valid > 0.5, measured, limit), valid)
 
     return reading_sensor(
@@ -76,7 +85,7 @@ def range_finder(
         part,
         name=name,
         normals_needed=1,
-        about=RangeModel(part, mounting, scene),
+        model=RangeModel(part, mounting, scene),
         traced=scene.is_traceable,
     )
 

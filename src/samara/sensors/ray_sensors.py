@@ -1,8 +1,8 @@
 """Ray sensors: depth camera and lidar. One equation describes every ray.
 
-    ray = ray_sent(state, mounting, beam)
-    distance = first_hit(ray, solids)
-    part.told(distance, beam, normals)
+    ray = beam_ray(state, mounting, beam)
+    distance = first_hit_distance(ray, solids)
+    part.reading(distance, beam, normals)
 
 Called with Python floats, it is the slow and simple reference. A flight compiles the same functions with the rays of an image
 in the SIMD lanes (`samara.sim.ray_sensors`), and `samara.sensors.depth_jax` traces them for thousands of drones.
@@ -21,18 +21,18 @@ from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.solids import Box
 from samara.physics.types import State
-from samara.sensors.sensor import AT_CENTRE, ONLY_GROUND, Mounting, Sample, Scene, Sensor, reading_sensor
+from samara.sensors.sensor import AT_CENTRE, ONLY_GROUND, MeasurementInputs, Mounting, RayScene, Sensor, reading_sensor
 from samara.world.obstacles import Ray
-from samara.world.rays import first_hit
+from samara.world.rays import first_hit_distance
 
 if TYPE_CHECKING:
     from samara.sensors.depth_camera import DepthCameraPart
     from samara.sensors.lidar import LidarPart
 
 RayPart: TypeAlias = Union["LidarPart", "DepthCameraPart"]
-MOST_RAYS = 16_384  # 128 × 128: each is a field of the recording
+MAX_RAYS = 16_384  # 128 × 128: each is a field of the recording
 MILLIMETRE = 1e-3  # default resolution of readings, as in most depth images (16UC1)
-FINEST = 1e-6  # resolution over the largest distance: a limit of single precision
+MIN_RESOLUTION_RATIO = 1e-6  # resolution over the largest distance: a limit of single precision
 NO_RETURN = 0.0  # reading of a ray without a hit in range
 
 
@@ -43,18 +43,18 @@ class Beam(NamedTuple):
     age: Scalar = 0.0
 
 
-class Eye(NamedTuple):
+class RaySensor(NamedTuple):
     """The model of a ray sensor: its part, its mounting, and the scene it detects.
 
-    The part has the `shape` of an image (rows and columns), its `beams`, row by row, and the reading `told` of a distance.
+    The part has the `shape` of an image (rows and columns), its `beams`, row by row, and the `reading` of a distance.
     """
 
     part: "RayPart"
     mounting: Mounting = AT_CENTRE
-    scene: Scene = ONLY_GROUND
+    scene: RayScene = ONLY_GROUND
 
     @property
-    def rays(self) -> int:
+    def ray_count(self) -> int:
         """The ray count."""
         rows, columns = self.part.shape
         return int(rows * columns)
@@ -70,9 +70,9 @@ class Eye(NamedTuple):
         return _beams(self.part)
 
     @property
-    def draws(self) -> int:
+    def normals_per_ray(self) -> int:
         """The count of normals per ray: one for noise, and another if readings can be lost."""
-        return 1 + (self.part.lost > 0.0)
+        return 1 + (self.part.dropout_rate > 0.0)
 
 
 @lru_cache(maxsize=64)
@@ -85,7 +85,7 @@ def _beams(part: "RayPart") -> Beam:
     return read_only
 
 
-def ray_sent(state: State, mounting: Mounting, beam: Beam) -> Ray:
+def beam_ray(state: State, mounting: Mounting, beam: Beam) -> Ray:
     """p = p_W − τ v + q ⊗ r_B,  d = q ⊗ q_BS ⊗ s,  q = q_WB ⊗ exp(−τ ω): from the pose of the drone at emission
 
     Velocity and angular velocity are assumed constant since then. An age of literal 0 means emission at the present instant.
@@ -97,11 +97,11 @@ def ray_sent(state: State, mounting: Mounting, beam: Beam) -> Ray:
     return Ray(p_W + rotate(q_WB, mounting.r_B), matrix_from_quat(q_WB * mounting.q_BS) @ beam.direction_S)
 
 
-def ranged(distance: Scalar, measured: Scalar, normals: Sequence[Scalar], part: "RayPart") -> Scalar:
-    """Δ ⌊y/Δ + ½⌋ of a measured value y, Δ the resolution; 0 out of range and, with probability `lost`, at random"""
-    no_return = logical_or(distance < part.nearest, distance > part.farthest)
-    if part.lost > 0.0:
-        no_return = logical_or(no_return, normals[-1] < NormalDist().inv_cdf(min(part.lost, 1.0 - 1e-12)))
+def range_reading(distance: Scalar, measured: Scalar, normals: Sequence[Scalar], part: "RayPart") -> Scalar:
+    """Δ ⌊y/Δ + ½⌋ of a measured value y, Δ the resolution; 0 out of range and, with probability `dropout_rate`, at random"""
+    no_return = logical_or(distance < part.min_range, distance > part.max_range)
+    if part.dropout_rate > 0.0:
+        no_return = logical_or(no_return, normals[-1] < NormalDist().inv_cdf(min(part.dropout_rate, 1.0 - 1e-12)))
     steps = floor(measured / part.resolution + 0.5)
     return where(no_return, NO_RETURN, part.resolution * where(steps < 0.0, 0.0, steps))
 
@@ -112,54 +112,57 @@ def drone_box(p_W: Vec3, q_WB: Quat, lowest_B: Vec3, highest_B: Vec3) -> Box:
     return Box(p_W + rotate(q_WB, lowest_B + half), half, q_WB)
 
 
-def eye_sensor(kind: str, reading: Tree, eye: Eye, name: str = "") -> Sensor:
+def build_ray_sensor(type_name: str, reading: Tree, model: RaySensor, name: str = "") -> Sensor:
     """Create the sensor of a ray-sensor model; called in Python, it evaluates ray by ray."""
 
-    def equation(inputs: Sample) -> tuple[Scalar, ...]:
-        """yₖ = told(min of all hits along ray k)"""
-        solids, draws, readings = eye.scene.surfaces(inputs.environment), eye.draws, []
-        for k, leaves in enumerate(np.stack(flatten(eye.beams), axis=1).tolist()):
+    def equation(inputs: MeasurementInputs) -> tuple[Scalar, ...]:
+        """yₖ = reading(min of all hits along ray k)"""
+        solids, draws, readings = model.scene.surfaces(inputs.environment), model.normals_per_ray, []
+        for k, leaves in enumerate(np.stack(flatten(model.beams), axis=1).tolist()):
             beam = Beam(Vec3(*leaves[:3]), *leaves[3:])
-            distance = first_hit(ray_sent(inputs.state, eye.mounting, beam), solids)
-            readings.append(eye.part.told(distance, beam, inputs.normals[draws * k : draws * (k + 1)]))
+            distance = first_hit_distance(beam_ray(inputs.state, model.mounting, beam), solids)
+            readings.append(model.part.reading(distance, beam, inputs.normals[draws * k : draws * (k + 1)]))
         return tuple(readings)
 
     return reading_sensor(
-        kind,
+        type_name,
         reading,
-        ("m",) * eye.rays,
+        ("m",) * model.ray_count,
         equation,
-        eye.part,
+        model.part,
         name=name,
-        normals_needed=eye.draws * eye.rays,
-        about=eye,
+        normals_needed=model.normals_per_ray * model.ray_count,
+        model=model,
         traced=False,
     )
 
 
-def require_count(kind: str, part: "RayPart", *names: str) -> None:
+def require_count(type_name: str, part: "RayPart", *names: str) -> None:
     """Raise a ValueError if one of a part's counts is not a whole number from 1, or if it has too many rays."""
     rays = 1.0
     for name in names:
         count = getattr(part, name)
         if not (count >= 1.0 and float(count).is_integer()):
-            raise ValueError(f"{kind}.{name} = {count:g}: expected a whole number from 1")
+            raise ValueError(f"{type_name}.{name} = {count:g}: expected a whole number from 1")
         rays *= count
-    if rays > MOST_RAYS:
+    if rays > MAX_RAYS:
         raise ValueError(
-            f"{kind}: {' × '.join(f'{getattr(part, count_name):g}' for count_name in names)} rays; expected at most {MOST_RAYS}"
+            f"{type_name}: {' × '.join(f'{getattr(part, count_name):g}' for count_name in names)} rays; "
+            f"expected at most {MAX_RAYS}"
         )
 
 
-def require_range(kind: str, part: "RayPart", limit: float) -> None:
+def require_range(type_name: str, part: "RayPart", limit: float) -> None:
     """Raise a ValueError if the distance limits, the resolution or the dropout rate of a part are invalid."""
-    if not part.nearest < part.farthest <= limit:
+    if not part.min_range < part.max_range <= limit:
         raise ValueError(
-            f"{kind}.farthest = {part.farthest:g}: expected more than nearest, {part.nearest:g} m, and at most {limit:g} m"
+            f"{type_name}.max_range = {part.max_range:g}: expected more than min_range, {part.min_range:g} m, "
+            f"and at most {limit:g} m"
         )
-    if not part.resolution >= FINEST * part.farthest:
+    if not part.resolution >= MIN_RESOLUTION_RATIO * part.max_range:
         raise ValueError(
-            f"{kind}.resolution = {part.resolution:g}: expected at least {FINEST:g} of farthest, {FINEST * part.farthest:g} m"
+            f"{type_name}.resolution = {part.resolution:g}: expected at least {MIN_RESOLUTION_RATIO:g} of max_range, "
+            f"{MIN_RESOLUTION_RATIO * part.max_range:g} m"
         )
-    if part.lost > 1.0:
-        raise ValueError(f"{kind}.lost = {part.lost:g}: expected a fraction from 0 to 1")
+    if part.dropout_rate > 1.0:
+        raise ValueError(f"{type_name}.dropout_rate = {part.dropout_rate:g}: expected a fraction from 0 to 1")

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, rotate_inverse
-from samara.core.picklable import remade
+from samara.core.picklable import picklable_factory
 from samara.core.quantity import Scalar, Tree
 from samara.core.tree import leaf_names
 from samara.physics.air.atmosphere import air_pressure
@@ -25,7 +25,7 @@ from samara.physics.effect import Role
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import wrench_breakdown
 from samara.physics.types import Command, Environment, State, Vehicle
-from samara.sensors.site import Place
+from samara.sensors.site import Site
 from samara.world.obstacles import HeightMap, Solid
 
 Measure = Callable[..., Tree]
@@ -41,7 +41,7 @@ class Mounting(NamedTuple):
 AT_CENTRE = Mounting()
 
 
-class Scene(NamedTuple):
+class RayScene(NamedTuple):
     """The surfaces that rays can hit: solids, and the ground; None is the plane below the drone."""
 
     solids: tuple[Solid, ...] = ()
@@ -57,7 +57,7 @@ class Scene(NamedTuple):
         return (environment.ground if self.ground is None else self.ground, *self.solids)
 
 
-ONLY_GROUND = Scene()
+ONLY_GROUND = RayScene()
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Sensor:
     `measure` takes (…, normals, sensor_state, dt) and returns (values, sensor_state); dt is the time between samples [s].
 
     The sensor samples at `rate` [Hz], which divides the sensor rate of the simulation (0: at each of its ticks); its values
-    arrive `delay` [s] later. A field `valid` of 0 marks a missing sample. `kind`, `reading` (a named tuple of zeros with the
-    shape of the values) and `about` (the sensor's model) are for the estimators that use it.
+    arrive `delay` [s] later. A field `valid` of 0 marks a missing sample. `type_name`, `reading` (a named tuple of zeros
+    with the shape of the values) and `model` (the sensor's model) are for the estimators that use it.
     """
 
     name: str
@@ -83,9 +83,9 @@ class Sensor:
     start_normals: int = 0
     rate: float = 0.0
     delay: float = 0.0
-    kind: str = ""
+    type_name: str = ""
     reading: Tree = ()
-    about: Tree = ()
+    model: Tree = ()
 
     def __post_init__(self) -> None:
         if len(self.fields) != len(self.units) or not self.fields:
@@ -104,9 +104,9 @@ class SensorType(NamedTuple):
 
     `part` is the named tuple of its parameters, read from data sheets, and `build(part, mounting, name=…)` returns the sensor.
     `faults` are the names under which an event can fail it; () means the type's name. With `has_site`, `build` takes the site
-    on Earth as `where`. A sensor that `detects` "solids", or also "terrain", takes a `scene`; the `about` of its sensors has
-    `part` and `mounting`. `has_image` means that single pixels or beams can fail. `exact` builds the sensor without error for a
-    site.
+    on Earth as `where`. A sensor that `detects` "solids", or also "terrain", takes a `scene`; the `model` of its
+    sensors has `part` and `mounting`. `has_image` means that single pixels or beams can fail. `exact` builds the
+    sensor without error for a site.
     """
 
     name: str
@@ -116,7 +116,7 @@ class SensorType(NamedTuple):
     has_site: bool = False
     detects: Literal["", "solids", "terrain"] = ""
     has_image: bool = False
-    exact: Callable[[Place], Sensor] | None = None
+    exact: Callable[[Site], Sensor] | None = None
 
     @property
     def fault_names(self) -> frozenset[str]:
@@ -124,7 +124,7 @@ class SensorType(NamedTuple):
         return frozenset(self.faults or (self.name,))
 
 
-class Sample(NamedTuple):
+class MeasurementInputs(NamedTuple):
     """Inputs of a measurement equation at one sample: the true state and its conditions, random numbers, the sensor state, and
     the time between samples [s]."""
 
@@ -133,27 +133,32 @@ class Sample(NamedTuple):
     vehicle: Vehicle
     environment: Environment
     normals: Sequence[Scalar]
-    memory: Tree = ()
+    sensor_state: Tree = ()
     dt: Scalar = 0.0
 
 
 def reading_sensor(
-    kind: str, reading: Tree, units: tuple[str, ...], equation: Callable[[Sample], Tree], part: Tree, **options: Any
+    type_name: str,
+    reading: Tree,
+    units: tuple[str, ...],
+    equation: Callable[[MeasurementInputs], Tree],
+    part: Tree,
+    **options: Any,
 ) -> Sensor:
     """Create a sensor whose fields are those of its reading, with the rate and delay of its part.
 
     Args:
-        kind: name of the sensor type, and the default name of the sensor.
+        type_name: name of the sensor type, and the default name of the sensor.
         reading: a reading of zeros, which gives shape and field names.
         units: unit of each field.
-        equation: returns the reading for a `Sample` or, for a sensor with state, (reading, sensor state).
+        equation: returns the reading for a `MeasurementInputs` or, for a sensor with state, (reading, sensor state).
         part: parameters of the sensor.
-        more: further fields of `Sensor`; `traced` is True by default.
+        options: further fields of `Sensor`; `traced` is True by default.
     """
-    name, traced = options.pop("name", "") or kind, options.pop("traced", True)
+    name, traced = options.pop("name", "") or type_name, options.pop("traced", True)
 
     def measure(*inputs: Tree) -> Tree:
-        return equation(Sample(*inputs))
+        return equation(MeasurementInputs(*inputs))
 
     return Sensor(
         name,
@@ -163,7 +168,7 @@ def reading_sensor(
         traced=traced,
         rate=part.rate,
         delay=part.delay,
-        kind=kind,
+        type_name=type_name,
         reading=reading,
         **options,
     )
@@ -214,7 +219,7 @@ POSITION = Sensor(
 
 
 @lru_cache(maxsize=64)
-@remade
+@picklable_factory
 def exact_barometer(home_altitude: float) -> Sensor:
     """Create a barometer without error: the pressure of the standard atmosphere at the centre of mass, altitude h₀ + z."""
 
@@ -227,6 +232,6 @@ def exact_barometer(home_altitude: float) -> Sensor:
     return Sensor("barometer", ("pressure",), ("Pa",), pressure, traced=True)
 
 
-def kind_of(sensor: Sensor) -> str:
+def sensor_type_name(sensor: Sensor) -> str:
     """Return the sensor's type name, or its name if it has no type."""
-    return sensor.kind or sensor.name
+    return sensor.type_name or sensor.name

@@ -18,28 +18,30 @@ def geodetic(latitude_deg: float, longitude_deg: float, altitude: float) -> Geod
     return Geodetic(latitude_deg * (math.pi / 180.0), longitude_deg * (math.pi / 180.0), altitude)
 
 
-class Place(NamedTuple):
+class Site(NamedTuple):
     """The world's origin on the WGS-84 ellipsoid [rad, m], and the date as a decimal year."""
 
     origin: Geodetic = geodetic(*HOME_DEGREES)
     year: float = 2026.0
 
 
-HOME = Place()
+HOME = Site()
 
 
-def place(latitude_deg: float, longitude_deg: float, altitude: float = 0.0, year: float = HOME.year) -> Place:
+def site_from_degrees(
+    latitude_deg: float, longitude_deg: float, altitude: float = 0.0, year: float = HOME.year
+) -> Site:
     """Return the site at a latitude and longitude in degrees and an altitude in metres above mean sea level."""
     for label, value, limit in (("latitude_deg", latitude_deg, 90.0), ("longitude_deg", longitude_deg, 180.0)):
         if not abs(value) <= limit:
             raise ValueError(f"{label} is {value}; expected a number within [-{limit:g}, {limit:g}]")
     if not -1000.0 <= altitude <= 20000.0:
         raise ValueError(f"altitude is {altitude} m; expected a number within [-1000, 20000]")
-    return Place(Geodetic(math.radians(latitude_deg), math.radians(longitude_deg), float(altitude)), float(year))
+    return Site(Geodetic(math.radians(latitude_deg), math.radians(longitude_deg), float(altitude)), float(year))
 
 
 @lru_cache(maxsize=64)
-def magnetic_field(site: Place) -> Vec3:
+def magnetic_field(site: Site) -> Vec3:
     """B_W of the World Magnetic Model, by pygeomag; east, north, up  [T]"""
     try:
         from pygeomag import GeoMag  # type: ignore[import-untyped]

@@ -9,7 +9,7 @@ from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.types import State
 from samara.record.metrics import FlightMetrics
-from samara.scenario.expectations import DroneResult, Outcome, outcomes
+from samara.scenario.expectations import DroneResult, ExpectationResult, evaluate_expectations
 from samara.scenario.scenario import Scenario
 
 
@@ -27,7 +27,7 @@ class Flights:
     landed: Array
     crashed: Array
     metrics: FlightMetrics
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ExpectationResult, ...]
     time: Array
     states: Array
 
@@ -37,9 +37,9 @@ class Flights:
         return np.asarray(~np.isfinite(np.broadcast_arrays(*flatten(self.final))).all(axis=0))
 
     @property
-    def worst_error(self) -> Array:
-        """Maximum position error while the reference was to be followed [m]."""
-        return np.asarray(self.metrics.worst_error)
+    def max_error(self) -> Array:
+        """Maximum position error over the time in which the drone has to follow its reference [m]."""
+        return np.asarray(self.metrics.max_error)
 
     @property
     def rms_error(self) -> Array:
@@ -47,14 +47,14 @@ class Flights:
         return np.asarray(self.metrics.rms_error)
 
     @property
-    def touchdown_speed(self) -> Array:
+    def max_touchdown_speed(self) -> Array:
         """Maximum speed at ground contact [m/s]; 0 without contact."""
-        return np.asarray(self.metrics.touchdown_speed)
+        return np.asarray(self.metrics.max_touchdown_speed)
 
     @property
     def min_charge(self) -> Array:
         """Minimum charge of the batteries, from 1 to 0; 1 without a battery."""
-        return np.asarray(self.metrics.charge)
+        return np.asarray(self.metrics.min_charge)
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -66,11 +66,11 @@ class Flights:
         drones = f" of {len(self.lost)} drones" if self.lost.ndim > 1 else ""
         return (
             f"{len(self)} flights{drones}: {int(self.landed.sum())} landed, {int(self.crashed.sum())} crashed{lost_note}, "
-            f"worst error {self.worst_error[finite].max(initial=0.0):.3g} m, RMS {rms:.3g} m"
+            f"largest error {self.max_error[finite].max(initial=0.0):.3g} m, RMS {rms:.3g} m"
         )
 
 
-def flights_of(
+def evaluate_flights(
     scenario: Scenario,
     seeds: Array,
     final: State,
@@ -78,9 +78,9 @@ def flights_of(
     crashed: Array,
     metrics: FlightMetrics,
     states: Array,
-    record: float,
+    record_period: float,
 ) -> Flights:
-    """Evaluate the expectations of a scenario; arrays are those of `Flights`, `record` is the period of `states` [s]."""
+    """Evaluate the expectations of a scenario; arrays are those of `Flights`, `record_period` is the period of `states` [s]."""
     drones = [DroneResult(scenario.drones[0].name, final.p_W, landed, crashed, metrics.metric)]
     if len(scenario.drones) > 1:
         drones = [
@@ -93,5 +93,7 @@ def flights_of(
             )
             for k, drone in enumerate(scenario.drones)
         ]
-    times = np.arange(len(states)) * record
-    return Flights(seeds, final, landed, crashed, metrics, tuple(outcomes(scenario.expect, drones)), times, states)
+    times = np.arange(len(states)) * record_period
+    return Flights(
+        seeds, final, landed, crashed, metrics, tuple(evaluate_expectations(scenario.expect, drones)), times, states
+    )

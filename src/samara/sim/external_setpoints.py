@@ -14,8 +14,8 @@ from samara.physics.types import REFERENCE_FIELDS
 P, V, A = slice(0, 3), slice(3, 6), slice(6, 9)
 YAW, YAW_RATE = REFERENCE_FIELDS.index("yaw"), REFERENCE_FIELDS.index("yaw_rate")
 
-SPEED = 2.0  # [m/s] of the approach to a position
-TURN = 1.0  # [rad/s] of the turn to a yaw
+APPROACH_SPEED = 2.0  # [m/s] of the approach to a position
+YAW_APPROACH_RATE = 1.0  # [rad/s] of the turn to a yaw
 STEP_TIME = 0.1  # [s] a position within this time, as in a stream of positions, becomes the reference immediately
 SETPOINT_TIMEOUT = 0.5  # [s] after which a velocity or motor command expires
 
@@ -25,11 +25,11 @@ class Position(NamedTuple):
 
     p_W: Array
     yaw: float
-    speed: float = SPEED
+    speed: float = APPROACH_SPEED
 
     def references(self, anchor: Array, time: Array) -> Array:
         """p = p₀ + min(v t, |d|) d/|d|,  d = p − p₀: (times, fields)."""
-        rows = _still(anchor, time)
+        rows = _rest_references(anchor, time)
         offset = self.p_W - anchor[P]
         distance = float(np.linalg.norm(offset))
         if distance <= STEP_TIME * self.speed:
@@ -39,9 +39,9 @@ class Position(NamedTuple):
             rows[:, P] = anchor[P] + travelled[:, None] * direction
             rows[:, V] = np.where((travelled < distance)[:, None], self.speed * direction, 0.0)
         turn = (self.yaw - anchor[YAW] + np.pi) % (2.0 * np.pi) - np.pi
-        rotated = np.clip(turn, -TURN * time, TURN * time)
+        rotated = np.clip(turn, -YAW_APPROACH_RATE * time, YAW_APPROACH_RATE * time)
         rows[:, YAW] = anchor[YAW] + rotated
-        rows[:, YAW_RATE] = np.where(rotated != turn, np.sign(turn) * TURN, 0.0)
+        rows[:, YAW_RATE] = np.where(rotated != turn, np.sign(turn) * YAW_APPROACH_RATE, 0.0)
         return rows
 
 
@@ -53,7 +53,7 @@ class Velocity(NamedTuple):
 
     def references(self, anchor: Array, time: Array) -> Array:
         """p = p₀ + v min(t, T),  ψ = ψ₀ + r min(t, T): (times, fields)."""
-        rows, active_time = _still(anchor, time), np.minimum(time, SETPOINT_TIMEOUT)
+        rows, active_time = _rest_references(anchor, time), np.minimum(time, SETPOINT_TIMEOUT)
         rows[:, P] = anchor[P] + active_time[:, None] * self.v_W
         rows[:, V] = np.where((time < SETPOINT_TIMEOUT)[:, None], self.v_W, 0.0)
         rows[:, YAW] = anchor[YAW] + active_time * self.yaw_rate
@@ -61,7 +61,7 @@ class Velocity(NamedTuple):
         return rows
 
 
-class Path(NamedTuple):
+class TimedWaypoints(NamedTuple):
     """Pass points p_W (m, 3) at times (m,) since arrival [s], with yaws (m,) and optional velocities (m, 3)."""
 
     times: Array
@@ -76,7 +76,7 @@ class Path(NamedTuple):
             times, p = np.append(0.0, times), np.vstack([anchor[P], p])
             yaw, v = np.append(anchor[YAW], yaw), None if v is None else np.vstack([anchor[V], v])
         yaw = np.unwrap(yaw)
-        rows = _still(anchor, time)
+        rows = _rest_references(anchor, time)
         rows[:, P], rows[:, YAW] = p[-1], yaw[-1]
         flying = np.flatnonzero((time < times[-1]) & (time >= times[0]))
         segment = np.searchsorted(times, time[flying], side="right") - 1
@@ -99,10 +99,10 @@ class Motors(NamedTuple):
     command: Array
 
 
-Setpoint = Position | Velocity | Path | Motors
+Setpoint = Position | Velocity | TimedWaypoints | Motors
 
 
-def _still(anchor: Array, time: Array) -> Array:
+def _rest_references(anchor: Array, time: Array) -> Array:
     """References at rest at the anchor's position and yaw: (times, fields)."""
     rows = np.zeros((len(time), len(REFERENCE_FIELDS)))
     rows[:, P], rows[:, YAW] = anchor[P], anchor[YAW]

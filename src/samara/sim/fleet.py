@@ -15,13 +15,13 @@ import numpy as np
 from samara.compiler.batch_parameters import DifferentProgramsError, drone_record, require_equal
 from samara.compiler.compiled_step import STRICT, Precision
 from samara.core.algebra import Vec3
-from samara.core.tree import flatten, shape_of, unflatten
+from samara.core.tree import flatten, tree_structure, unflatten
 from samara.core.types import Array
-from samara.physics.multirotor import at_rest, environment_of
+from samara.physics.multirotor import complete_environment, state_at_rest
 from samara.physics.types import State
 from samara.record.streams import LogLine
-from samara.scenario.events import DroneSetting, Setting
-from samara.scenario.flight_events import Fact, Occurrence, motor_change, sentence_of
+from samara.scenario.events import DroneSetting, FlightSettings
+from samara.scenario.flight_events import Occurrence, OccurrenceType, describe_occurrence, motor_change
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.executors.llvm import compile_stages, is_one_tile, run_entry
@@ -30,8 +30,8 @@ from samara.sim.references import current_references, reference_table, reference
 from samara.sim.schedule import Schedule
 from samara.sim.setup import DroneSetup, FlightSetup, Variation, drone_setup, flight_setup, initial_setting
 from samara.sim.stage import PythonStage, StageSequence
-from samara.vehicles.payload import Payload, centre_shift, with_centre_moved
-from samara.wind.sources import Sum, WindSource, is_traced
+from samara.vehicles.payload import Payload, centre_shift, shift_centre_of_mass
+from samara.wind.sources import WindSource, WindSum, is_traced
 
 if TYPE_CHECKING:
     from samara.sim.executors.llvm import StreamTable
@@ -43,7 +43,7 @@ from samara.link.registry import open_link
 from samara.scenario.events import Order
 from samara.sim.setup import LinkedAutopilot
 
-Say = Callable[[str, str], None]
+LogMessage = Callable[[str, str], None]
 
 
 class Links:
@@ -52,11 +52,15 @@ class Links:
     lost_error = AutopilotLostError
 
     def __init__(
-        self, scenario: Scenario, log_message: Say, on_message: Callable[[str], None], on_lost: Callable[[int], object]
+        self,
+        scenario: Scenario,
+        log_message: LogMessage,
+        on_message: Callable[[str], None],
+        on_lost: Callable[[int], object],
     ) -> None:
-        """Open the links; `lose` is called with the index of a drone whose autopilot never answered."""
+        """Open the links; `on_lost` is called with the index of a drone whose autopilot never answered."""
         self._names = [drone.name for drone in scenario.drones]
-        self._say, self._tell, self._lose, self._parted = log_message, on_message, on_lost, False
+        self._log_message, self._on_message, self._on_lost, self._is_finished = log_message, on_message, on_lost, False
         self.by_drone: dict[int, LinkedAutopilot] = {}
         opened: list[Link] = []
         try:
@@ -66,7 +70,7 @@ class Links:
                     link = open_link(drone.autopilot, drone.vehicle, forward, opened, drone.controller)
                     opened.append(link)
                     self.by_drone[index] = LinkedAutopilot(link, drone.autopilot.hover, drone.autopilot.commands_motors)
-                    self.obey(index, task_orders(drone.task))
+                    self.forward_orders(index, task_orders(drone.task))
         except BaseException:
             self.close()
             raise
@@ -75,25 +79,25 @@ class Links:
         return f"{self._names[index]}: " if len(self._names) > 1 else ""
 
     def _forward(self, prefix: str, level: str, message: str) -> None:
-        self._say(level, prefix + message)
-        self._tell(prefix + message)
+        self._log_message(level, prefix + message)
+        self._on_message(prefix + message)
 
-    def obey(self, index: int, orders: Sequence[Order]) -> None:
+    def forward_orders(self, index: int, orders: Sequence[Order]) -> None:
         """Pass a drone's orders to its autopilot, if it has one."""
         for order in orders if index in self.by_drone else ():
-            self.by_drone[index].link.obey(order)
+            self.by_drone[index].link.send_order(order)
 
-    def part(self, end_reason: str) -> str:
+    def finish(self, end_reason: str) -> str:
         """Log the links' final messages, once; return why the flight ended, also if an autopilot never answered."""
-        for index, autopilot in self.by_drone.items() if not self._parted else ():
+        for index, autopilot in self.by_drone.items() if not self._is_finished else ():
             prefix = self._prefix(index)
-            for level, message in autopilot.link.ending():
-                self._say(level, prefix + message)
+            for level, message in autopilot.link.closing_report():
+                self._log_message(level, prefix + message)
             if autopilot.link.sent and not autopilot.link.answered and not end_reason:
-                end_reason = f"{prefix}{autopilot.link.title} was connected but never answered: it flew nothing"
-                self._say("error", end_reason)
-                self._lose(index)
-        self._parted = True
+                end_reason = f"{prefix}{autopilot.link.title} was connected but never answered: it controlled no drone"
+                self._log_message("error", end_reason)
+                self._on_lost(index)
+        self._is_finished = True
         return end_reason
 
     def close(self) -> None:
@@ -108,7 +112,7 @@ MAX_BLOCKS_PER_SECOND = 4
 MAX_BLOCK_SECONDS = 8  # for one drone without Python stages: the overhead of a block equals about 1 s of flight
 
 
-REQUIRE_EQUAL = ("physics", "sensors", "controller")
+EQUAL_SETUP_ENTRIES = ("physics", "sensors", "controller")
 """Entries that Python can run only for drones of equal setups."""
 
 
@@ -125,52 +129,57 @@ class Fleet:
         precision: Precision = STRICT,
         variation: Variation | None = None,
     ) -> None:
-        """Prepare the drones of a scenario; `form` puts them into groups.
+        """Prepare the drones of a scenario; `form_groups` puts them into groups.
 
         Args:
             scenario: the scenario to fly.
             schedule: its instants and clocks.
-            tell: receives messages of external autopilots as they arrive.
+            on_message: receives messages of external autopilots as they arrive.
             seeds: one for each drone, which then is a separate flight.
-            precision: of the compiled code.
+            precision: precision of the compiled code.
             variation: drones that differ only in parameters are computed together, with these as inputs of their programs.
         """
         self.variation = variation
         for wind in variation.winds if variation is not None else ():
-            if not is_traced(wind) or shape_of(wind) != shape_of(scenario.wind):
+            if not is_traced(wind) or tree_structure(wind) != tree_structure(scenario.wind):
                 raise ValueError(f"the wind on one drone is {wind}; expected {scenario.wind} with other parameters")
         self.scenario, self.schedule, n = scenario, schedule, len(scenario.drones)
         self.periods = schedule.periods
         self.revision = 0  # incremented whenever the groups or their stages change
         self.precision = precision
         self.seeds = tuple(seeds) or (scenario.seed,) * n
-        self.apart = bool(seeds)  # each drone is a separate flight
-        self.numbers = np.arange(n) * (not seeds)  # index of each drone in its flight, for random numbers
+        self.separate_flights = bool(seeds)  # each drone is a separate flight
+        self.drone_numbers = np.arange(n) * (not seeds)  # index of each drone in its flight, for random numbers
         self.stream_tables: dict[int, StreamTable] = {}  # tables that the compiled flight fills, by identity
         blocks_per_second = min(MAX_BLOCKS_PER_SECOND, math.ceil(n / DRONES_PER_BLOCK_SECOND))
         self.block_us = BLOCK_US // blocks_per_second
-        self.longest_us = max(self.block_us, BLOCK_US * (MAX_BLOCK_SECONDS // n))
+        self.max_block_us = max(self.block_us, BLOCK_US * (MAX_BLOCK_SECONDS // n))
         self.time_us = 0
-        self.passed = 0  # entries already run at the present instant
+        self.entries_run = 0  # entries already run at the present instant
         self.on_scenario_clock = False
         self.setting = initial_setting(scenario)
         self.landed = np.array([not drone.airborne for drone in scenario.drones])
         self.crashed = np.zeros(n, dtype=bool)
         self.logs: list[LogLine] = []
-        self.facts: list[Occurrence] = []
-        self.ended = ""  # the reason, if the flight ended early
-        self.environment_changed = True  # by Python, since the environment was last recorded
+        self.occurrences: list[Occurrence] = []
+        self.end_reason = ""  # the reason, if the flight ended early
+        self.environment_changed = True  # whether Python has changed it since it was last recorded
         self.groups: list[Group] = []
         self.stages: StageSequence = ()
         self.log: Log | None = None
         self.flush: Callable[[], None] = lambda: None
-        self.controller_states: dict[int, Any] = {}  # by drone: of Python controllers that survive regrouping
+        self.controller_states: dict[int, Any] = {}  # by drone: states of Python controllers that survive regrouping
         self._payloads = [Payload() for _ in scenario.drones]
         self._setups: list[DroneSetup] = []
         self._flight: FlightSetup | None = None
         self._flights: dict[int, FlightSetup] = {}  # by drone, if the wind differs between drones
         self._locations: dict[int, tuple[int, int]] = {}
-        self.links = Links(scenario, self.say, on_message, lambda index: self.note(index, Fact.AUTOPILOT_LOST))
+        self.links = Links(
+            scenario,
+            self.log_message,
+            on_message,
+            lambda index: self.record_occurrence(index, OccurrenceType.AUTOPILOT_LOST),
+        )
 
     @property
     def time(self) -> float:
@@ -181,24 +190,30 @@ class Fleet:
         """Periods of a clock since the start."""
         return int(self.time_us // self.periods[clock])
 
-    def name_of(self, index: int) -> str:
+    def drone_name(self, index: int) -> str:
         """Name of a drone."""
         return self.scenario.drones[index].name
 
-    def say(self, level: str, message: str, *, time_us: int | None = None) -> None:
+    def log_message(self, level: str, message: str, *, time_us: int | None = None) -> None:
         """Add a line to the log, now or at an earlier time since Python last ran."""
         log_time_us = self.time_us if time_us is None else time_us
         self.logs.append(LogLine(log_time_us, level, self.scenario.name, message))
 
-    def note(self, index: int, fact: Fact, *, time_us: int | None = None, **details: Any) -> Occurrence:
-        """Record an occurrence of a drone in its stream `event`, now or at an earlier time since Python last ran."""
-        self.facts.append(Occurrence(self.time_us if time_us is None else time_us, index, fact, **details))
-        return self.facts[-1]
+    def record_occurrence(
+        self, index: int, occurrence_type: OccurrenceType, *, time_us: int | None = None, **details: Any
+    ) -> Occurrence:
+        """Record an occurrence of a drone in its stream `occurrence`, now or at an earlier time since Python last ran."""
+        self.occurrences.append(
+            Occurrence(self.time_us if time_us is None else time_us, index, occurrence_type, **details)
+        )
+        return self.occurrences[-1]
 
-    def warn(self, occurrence: Occurrence) -> None:
+    def log_warning(self, occurrence: Occurrence) -> None:
         """Log an occurrence as a warning."""
         names = [drone.name for drone in self.scenario.drones]
-        self.say("warning", sentence_of(occurrence, names, self.scenario.world.solids), time_us=occurrence.time_us)
+        self.log_message(
+            "warning", describe_occurrence(occurrence, names, self.scenario.world.obstacles), time_us=occurrence.time_us
+        )
 
     def entry_index(self, entry: str) -> int:
         """Index of an entry in the sequence."""
@@ -252,7 +267,7 @@ class Fleet:
 
     # Changes of setting ----------------------------------------------------------------------------------------------
 
-    def apply(self, new_setting: Setting) -> None:
+    def apply_setting(self, new_setting: FlightSettings) -> None:
         """Change the setting from this instant on: update stages, vehicles, arming, faults, orders and tasks."""
         previous_setting, self.setting = self.setting, new_setting
         self.revision += 1
@@ -270,11 +285,11 @@ class Fleet:
         for group in self.groups:
             self._apply_settings(group)
         for index, (old_drone, new_drone) in enumerate(zip(previous_setting.drones, new_setting.drones, strict=True)):
-            powers = zip(old_drone.faults.motor_power, new_drone.faults.motor_power, strict=True)
+            powers = zip(old_drone.faults.motor_effectiveness, new_drone.faults.motor_effectiveness, strict=True)
             for motor, (old_power, new_power) in enumerate(powers):
                 if new_power != old_power:
-                    self.note(index, motor_change(old_power, new_power), number=motor, value=new_power)
-            self.links.obey(index, new_drone.orders[len(old_drone.orders) :])
+                    self.record_occurrence(index, motor_change(old_power, new_power), part_index=motor, value=new_power)
+            self.links.forward_orders(index, new_drone.orders[len(old_drone.orders) :])
             if (old_drone.task, old_drone.since_us) != (new_drone.task, new_drone.since_us):
                 group, _ = self.locate(index)
                 group.clear_references()
@@ -282,14 +297,14 @@ class Fleet:
                     group.reference_table = reference_table(self.drone_settings(group), group.reference_ticks)
         self.environment_changed = True
 
-    def wreck(self, index: int) -> None:
+    def mark_crashed(self, index: int) -> None:
         """Mark a drone as crashed."""
         group, column = self.locate(index)
         self.crashed[index], group.rows("status.crashed")[0, column] = True, 1.0
 
     # Groups ----------------------------------------------------------------------------------------------------------
 
-    def form(
+    def form_groups(
         self, states: Mapping[int, State], air_by_drone: Mapping[int, Mapping[str, Array]] = MappingProxyType({})
     ) -> None:
         """Put the drones into groups with their states and, after a regrouping, the air around them."""
@@ -301,13 +316,13 @@ class Fleet:
         for index, setup in enumerate(self._setups):
             identity = *map(id, setup._replace(healthy=(), motor_map=())), setup.healthy, setup.motor_map
             if identity not in shapes:
-                shapes[identity] = self._shape(setup)
+                shapes[identity] = self._group_key(setup)
             drones_by_shape.setdefault(shapes[identity], []).append(index)
         self.groups, candidates = [], list(drones_by_shape.values())
         while candidates:
             drones = candidates.pop(0)
             try:
-                self.groups.append(self._group(drones))
+                self.groups.append(self._build_group(drones))
             except DifferentProgramsError as difference:
                 if len(drones) == 1 or (self.variation is not None and self.variation.is_batch):
                     raise
@@ -320,7 +335,7 @@ class Fleet:
         self._flight = self._flight_setup()
         self.link_flight()
         for group in self.groups:
-            environment = environment_of(group.vehicle, self.scenario.environment)
+            environment = complete_environment(group.vehicle, self.scenario.environment)
             group.slots["environment"][:] = np.array(flatten(environment), dtype=float)[:, None]
             group.environment.wind_W[:] = 0.0
             initial_states = [states[index] for index in group.drones]
@@ -335,7 +350,7 @@ class Fleet:
             self._apply_settings(group)
             if "ground" in group.sets:
                 self.run_entry(group, "ground")
-            settings, period = self.drone_settings(group), self.periods["autopilot"]
+            settings, period = self.drone_settings(group), self.periods["control"]
             next_tick_us = -(-self.time_us // period) * period
             group.reference_table = reference_table(settings, group.reference_ticks)
             group.reference[:] = tabulate_references(settings, np.array([next_tick_us]))[0]
@@ -372,7 +387,7 @@ class Fleet:
             if isinstance(stage, PythonStage):
                 stage.prepare(self)
 
-    def _group(self, drones: list[int]) -> Group:
+    def _build_group(self, drones: list[int]) -> Group:
         setups, references = [self._setups[index] for index in drones], self._reference_setups()
         has_differences = any(setup != setups[0] for setup in setups)
         group = Group(
@@ -380,14 +395,14 @@ class Fleet:
             tuple(drones),
             references=references,
             seeds=tuple(self.seeds[index] for index in drones),
-            drone_numbers=self.numbers[drones],
-            names=tuple(self.name_of(index) for index in drones),
-            reference_ticks=self.longest_us // self.periods["autopilot"]
+            drone_numbers=self.drone_numbers[drones],
+            names=tuple(self.drone_name(index) for index in drones),
+            reference_ticks=self.max_block_us // self.periods["control"]
             + 2
-            + self.periods["log"] // self.periods["autopilot"],
+            + self.periods["log"] // self.periods["control"],
         )
         group.link(self.stages, group.setups, references)
-        if any(group.sets[name][0].python for name in REQUIRE_EQUAL if name in group.sets):
+        if any(group.sets[name][0].python_reason for name in EQUAL_SETUP_ENTRIES if name in group.sets):
             require_equal([setup[:-1] for setup in group.setups])
         if self.scenario.backend == "python":
             require_equal([setup[:-1] for setup in group.setups])
@@ -395,26 +410,26 @@ class Fleet:
             compile_stages(group)
         return group
 
-    def _shape(self, setup: DroneSetup) -> Hashable:
+    def _group_key(self, setup: DroneSetup) -> Hashable:
         """Return the key that the drones of a group share: the setup, or only its structure if parameters may differ."""
         vehicle, world = setup.vehicle, self.scenario.world
-        is_isolated = not (world.solids or world.terrain or vehicle.has("downwash"))
+        is_isolated = not (world.obstacles or world.terrain or vehicle.has("downwash"))
         if self.variation is None or not is_isolated:
             return setup[:-1]
         if self.variation.references:  # all derive from one drone; their compiled programs distinguish them
             return ()
-        shape = shape_of((vehicle, setup.controller, setup.model))
+        shape = tree_structure((vehicle, setup.controller, setup.model))
         return shape, setup.healthy, setup.estimator, setup.sensors, setup.motor_map
 
     def drone_wind(self, index: int) -> WindSource:
         """Return the wind on a drone: the setting's, with the drone's source in place of the scenario's."""
         winds = self.variation.winds if self.variation is not None else ()
-        return self._wind_with(winds[index]) if winds else self.setting.wind
+        return self._replace_wind(winds[index]) if winds else self.setting.wind
 
-    def _wind_with(self, wind: WindSource) -> WindSource:
+    def _replace_wind(self, wind: WindSource) -> WindSource:
         source = self.setting.wind
-        if isinstance(source, Sum):
-            return Sum(tuple(wind if part is self.scenario.wind else part for part in source.sources))
+        if isinstance(source, WindSum):
+            return WindSum(tuple(wind if part is self.scenario.wind else part for part in source.sources))
         return wind if source is self.scenario.wind else source
 
     def _flight_setup(self) -> FlightSetup:
@@ -436,9 +451,9 @@ class Fleet:
     def _all_setups(self) -> list[DroneSetup]:
         n = len(self.scenario.drones)
         is_batch = self.variation is not None and self.variation.is_batch
-        return [self._setup(0)] * n if is_batch else [self._setup(index) for index in range(n)]
+        return [self._drone_setup(0)] * n if is_batch else [self._drone_setup(index) for index in range(n)]
 
-    def _setup(self, index: int) -> DroneSetup:
+    def _drone_setup(self, index: int) -> DroneSetup:
         link = self.links.by_drone.get(index)
         drone, setting = self.scenario.drones[index], self.setting.drones[index]
         return drone_setup(self.scenario, drone, setting, self._drone_flight(index), link)
@@ -449,7 +464,9 @@ class Fleet:
             return None
         assert self._flight is not None
         return tuple(
-            drone_setup(self.scenario, drone, self.setting.drones[0], replace(self._flight, wind=self._wind_with(wind)))
+            drone_setup(
+                self.scenario, drone, self.setting.drones[0], replace(self._flight, wind=self._replace_wind(wind))
+            )
             for drone, wind in self.variation.references
         )
 
@@ -461,24 +478,24 @@ class Fleet:
             has_run |= group.has_run
             self.controller_states |= group.controller_states()
             for column, index in enumerate(group.drones):
-                state = unflatten(at_rest(group.vehicle), iter(group.slots["state"][:, column].tolist()))
+                state = unflatten(state_at_rest(group.vehicle), iter(group.slots["state"][:, column].tolist()))
                 payloads = self._payloads[index], self.setting.drones[index].payload
                 empty_vehicle = drone_record(self.scenario.drones[index].vehicle, index)
                 shift = centre_shift(empty_vehicle, payloads[1]) - centre_shift(empty_vehicle, payloads[0])
-                states[index] = with_centre_moved(state, shift)
+                states[index] = shift_centre_of_mass(state, shift)
                 values[index], air[index] = group.drone_slots(column), group.drone_air(column)
-                paces[index] = group.plant.pace[column]
-        self.form(states, air)
+                paces[index] = group.plant.step_sizes[column]
+        self.form_groups(states, air)
         for group in self.groups:
             group.has_run |= has_run
             for column, index in enumerate(group.drones):
-                group.plant.pace[column] = paces[index]
+                group.plant.step_sizes[column] = paces[index]
                 group.restore_slots(column, values[index])
         self.prepare()
 
     def _apply_settings(self, group: Group) -> None:
         """Write arming and faults into the group's slots."""
-        group.apply(self.drone_settings(group))
+        group.apply_settings(self.drone_settings(group))
         for index in group.drones:
             self._payloads[index] = self.setting.drones[index].payload
 

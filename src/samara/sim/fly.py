@@ -11,35 +11,35 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from samara.compiler.stepper import IN_FLIGHT as BACKENDS
+from samara.compiler.stepper import FLIGHT_BACKENDS as BACKENDS
 from samara.compiler.stepper import require_backend
 from samara.control.policy_file import Policy
-from samara.control.registry import Tuned, name_of
+from samara.control.registry import ControllerSpec, controller_name
 from samara.physics.types import Vehicle
-from samara.record.flight_streams import streams_of
-from samara.record.load import load_flown_run
-from samara.record.recorder import Background, LogLine, Recorder, Stream
+from samara.record.flight_streams import drone_streams
+from samara.record.load import load_own_run
+from samara.record.recorder import BackgroundRecorder, LogLine, Recorder, Stream
 from samara.record.recording import RecordingError
-from samara.record.run import Run, Track
-from samara.record.streams import Attachments, Block, Table, tables
+from samara.record.run import DroneRecord, Run
+from samara.record.streams import Attachments, RecordedStream, StreamBlock, concatenate_blocks
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.autopilot_sensors import at_own_rate
+from samara.scenario.autopilot_sensors import apply_firmware_rate
 from samara.scenario.load import load_scenario
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import WORLD_FILE, world_json
-from samara.sim.initial_state import timeline_of
+from samara.sim.initial_state import scenario_timeline
 from samara.sim.setup import Variation
 from samara.sim.simulation import Simulation
-from samara.sim.stage import Arrange
+from samara.sim.stage import StageArrangement
 from samara.sim.varied import varied_scenario
 from samara.vehicles.effects import EffectOption
 from samara.world.track import Track as RaceTrack
 
 Progress = Callable[[float, float], None]
-PATH_POINTS = 401  # of a drone's reference path in the 3D scene
-SHORTEST_SLEEP = 2e-3  # [s]: shorter sleeps cost more than they wait
+PATH_POINTS = 401  # points of a drone's reference path in the 3D scene
+MIN_SLEEP = 2e-3  # [s]: shorter sleeps cost more than they wait
 
 
 class ExecutionOptions(TypedDict, total=False):
@@ -48,20 +48,20 @@ class ExecutionOptions(TypedDict, total=False):
     overwrite: bool
     realtime: bool
     progress: Progress
-    tell: Callable[[str], None]
-    whole: bool
+    on_message: Callable[[str], None]
+    full_resolution: bool
     step_by_step: bool
 
 
 def fly(
     scenario: str | Path | Scenario = "waypoints",
     *,
-    controller: str | Tuned | Callable[..., Any] | None = None,
+    controller: str | ControllerSpec | Callable[..., Any] | None = None,
     autopilot: Autopilot | None = None,
     settings: Mapping[str, object] | None = None,
     vary: Mapping[str, object] | None = None,
     effects: Sequence[EffectOption] = (),
-    stages: Arrange = lambda standard: standard,
+    stages: StageArrangement = lambda standard: standard,
     backend: str | None = None,
     out: str | Path | None = None,
     **execution: Unpack[ExecutionOptions],
@@ -70,8 +70,8 @@ def fly(
 
     Args:
         scenario: name of a shipped scenario, path of a TOML file, or a `Scenario`.
-        controller: controller of all drones: a name, `tuned("ilqr", position_weight=60.0)` of `samara.control.registry`, or
-            a function.
+        controller: controller of all drones: a name, `controller_spec("ilqr", position_weight=60.0)` of
+            `samara.control.registry`, or a function.
         autopilot: autopilot that flies all drones instead of a controller.
         settings: changes of a scenario given by name or path, such as {"duration": 5.0, "drones.vehicle": "iris"}.
         vary: parameters by name, as in `samara.fly_many`, with the value of this flight: {"mass": 1.1}.
@@ -81,8 +81,9 @@ def fly(
             stops inside an equation. Results agree to rounding, and a recording replays on the backend it was flown on.
         out: MCAP file to record to; without it the flight stays in memory.
         execution: `overwrite` replaces an existing recording; `realtime` waits for the wall clock; `progress(now, total)`
-            and `tell(message)` are called during the flight; `whole=False` thins a long recorded flight to as many rows as a
-            plot shows; `step_by_step` steps from Python instead of running one compiled program (slower, bit-identical).
+            and `on_message(text)` are called during the flight; `full_resolution=False` thins a long recorded flight to as many
+            rows as a plot shows; `step_by_step` steps from Python instead of running one compiled program (slower,
+            bit-identical).
 
     Returns:
         The run; `run.problem` is the reason if the flight ended early or its recording is incomplete.
@@ -93,70 +94,81 @@ def fly(
     if isinstance(scenario, Scenario):
         if settings:
             raise ValueError(
-                "settings change a scenario that is a name or a file; this one is a record: use dataclasses.replace"
+                "settings apply to a scenario given by name or path; change a Scenario object with dataclasses.replace"
             )
         flown_scenario = scenario
     else:
         flown_scenario = load_scenario(scenario, settings or {}, effects=effects)
     if controller is not None:
         drones = tuple(replace(drone, controller=controller) for drone in flown_scenario.drones)
-        flown_scenario = at_own_rate(replace(flown_scenario, drones=drones))
+        flown_scenario = apply_firmware_rate(replace(flown_scenario, drones=drones))
     if backend is not None:
         require_backend(backend, BACKENDS)
         flown_scenario = replace(flown_scenario, backend=backend)
     if autopilot is not None:
-        from samara.scenario.autopilot_sensors import flown_by
+        from samara.scenario.autopilot_sensors import assign_autopilot
 
-        flown_scenario = flown_by(flown_scenario, autopilot)
+        flown_scenario = assign_autopilot(flown_scenario, autopilot)
     variation = None
     if vary:
         flown_scenario, variation = varied_scenario(flown_scenario, vary)
     realtime, step_by_step = execution.get("realtime", False), execution.get("step_by_step", False)
     progress = execution.get("progress", lambda now, total: None)
-    tell = execution.get("tell", lambda message: None)
+    on_message = execution.get("on_message", lambda message: None)
     if out is None:
-        return _fly_in_memory(flown_scenario, realtime, progress, tell, stages, variation, step_by_step=step_by_step)
+        return _fly_in_memory(
+            flown_scenario, realtime, progress, on_message, stages, variation, step_by_step=step_by_step
+        )
     overwrite = execution.get("overwrite", False)
     with (
-        recorder_of(flown_scenario, out, overwrite=overwrite, variation=variation) as recorder,
-        Background(recorder) as background,
+        create_recorder(flown_scenario, out, overwrite=overwrite, variation=variation) as recorder,
+        BackgroundRecorder(recorder) as background,
     ):
-        simulation = Simulation(flown_scenario, background.write_blocks, tell, stages, variation=variation)
-        _to_the_end(simulation, realtime, progress, step_by_step=step_by_step)
-        background.write_blocks([], [ending(simulation)])
-    ended = simulation.ended
+        simulation = Simulation(flown_scenario, background.write_blocks, on_message, stages, variation=variation)
+        _fly_to_end(simulation, realtime, progress, step_by_step=step_by_step)
+        background.write_blocks([], [final_log_line(simulation)])
+    ended = simulation.end_reason
     del simulation  # frees the rows of the last second
-    return recorded(recorder, flown_scenario, ended, whole=execution.get("whole", True))
+    return load_recorded_run(recorder, flown_scenario, ended, full_resolution=execution.get("full_resolution", True))
 
 
-def recorder_of(
+def create_recorder(
     scenario: Scenario, out: str | Path, *, overwrite: bool, variation: Variation | None = None
 ) -> Recorder:
     """Create the recorder that writes a flight of this scenario to a file."""
     from samara.record.foxglove import scene_message
 
-    reference_paths = {drone.name: drone.task.path(scenario.duration, PATH_POINTS) for drone in scenario.drones}
+    reference_paths = {drone.name: drone.task.sample_path(scenario.duration, PATH_POINTS) for drone in scenario.drones}
     scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones}, scenario.world, reference_paths)
-    streams = all_streams(scenario)
-    return Recorder(out, streams, about(scenario, variation), attachments(scenario), overwrite=overwrite, scene=scene)
+    streams = scenario_streams(scenario)
+    return Recorder(
+        out,
+        streams,
+        run_metadata(scenario, variation),
+        recording_attachments(scenario),
+        overwrite=overwrite,
+        scene=scene,
+    )
 
 
-def recorded(recorder: Recorder, scenario: Scenario, ended: str, *, whole: bool = True) -> Run:
-    """Load the run from its file; its `problem` is that of the recorder, else the reason why the flight `ended` early."""
+def load_recorded_run(recorder: Recorder, scenario: Scenario, end_reason: str, *, full_resolution: bool = True) -> Run:
+    """Load the run from its file; its `problem` is that of the recorder, else `end_reason`, else the run's own."""
     try:
-        run = load_flown_run(recorder.path, {drone.name: drone.vehicle for drone in scenario.drones}, whole=whole)
+        run = load_own_run(
+            recorder.path, {drone.name: drone.vehicle for drone in scenario.drones}, all_rows=full_resolution
+        )
     except RecordingError:
         if recorder.problem:  # explains why the file is incomplete
             raise RecordingError(recorder.problem) from None
         raise
-    return replace(run, problem=recorder.problem or ended or run.problem)
+    return replace(run, problem=recorder.problem or end_reason or run.problem)
 
 
-def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress, *, step_by_step: bool = False) -> None:
+def _fly_to_end(simulation: Simulation, realtime: bool, progress: Progress, *, step_by_step: bool = False) -> None:
     """Fly to the end; pass the recorded rows to the sink even if the flight is interrupted."""
     try:
         if realtime:
-            _by_the_clock(simulation, progress)
+            _fly_in_real_time(simulation, progress)
         else:
             simulation.run(progress, step_by_step=step_by_step)
     except BaseException:
@@ -165,20 +177,20 @@ def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress, *, s
         raise
 
 
-def _by_the_clock(simulation: Simulation, progress: Progress) -> None:
+def _fly_in_real_time(simulation: Simulation, progress: Progress) -> None:
     started, total = time.perf_counter(), simulation.timeline.end_us / MICROSECONDS
     while simulation.advance():
         now = simulation.time_us / MICROSECONDS
         if simulation.time_us % MICROSECONDS == 0 < simulation.time_us:
             simulation.flush()  # blocks may be longer than 1 s: a killed process loses at most one second
         ahead = now - (time.perf_counter() - started)
-        if ahead > SHORTEST_SLEEP:
+        if ahead > MIN_SLEEP:
             progress(now, total)
             time.sleep(ahead)
-    progress(simulation.time_us / MICROSECONDS if simulation.ended else total, total)
+    progress(simulation.time_us / MICROSECONDS if simulation.end_reason else total, total)
 
 
-def ending(simulation: Simulation) -> LogLine:
+def final_log_line(simulation: Simulation) -> LogLine:
     """Return the last line of the log: landed, in the air, or crashed."""
     drones = simulation.scenario.drones
     crashed_names = [drones[index].name for index in np.flatnonzero(simulation.crashed)]
@@ -192,57 +204,64 @@ def _fly_in_memory(
     scenario: Scenario,
     realtime: bool,
     progress: Progress,
-    tell: Callable[[str], None],
-    stages: Arrange,
+    on_message: Callable[[str], None],
+    stages: StageArrangement,
     variation: Variation | None = None,
     *,
     step_by_step: bool,
 ) -> Run:
-    recorded_blocks: list[Block] = []
+    recorded_blocks: list[StreamBlock] = []
     logs: list[LogLine] = []
 
-    def sink(blocks: Sequence[Block], lines: Sequence[LogLine]) -> None:
+    def sink(blocks: Sequence[StreamBlock], lines: Sequence[LogLine]) -> None:
         recorded_blocks.extend(blocks)
         logs.extend(lines)
 
-    simulation = Simulation(scenario, sink, tell, stages, variation=variation)
-    _to_the_end(simulation, realtime, progress, step_by_step=step_by_step)
-    logs.append(ending(simulation))
-    tracks, rows_by_topic = [], tables(recorded_blocks)
+    simulation = Simulation(scenario, sink, on_message, stages, variation=variation)
+    _fly_to_end(simulation, realtime, progress, step_by_step=step_by_step)
+    logs.append(final_log_line(simulation))
+    tracks, rows_by_topic = [], concatenate_blocks(recorded_blocks)
     for drone in scenario.drones:
         drone_tables = {
-            name: Table(stream.fields, stream.units, stream.kind, *rows_by_topic[stream.topic], stream.raster)
-            for name, stream in streams_of(drone).items()
+            name: RecordedStream(
+                stream.fields, stream.units, stream.schema_name, *rows_by_topic[stream.topic], stream.raster
+            )
+            for name, stream in drone_streams(drone).items()
             if stream.topic in rows_by_topic
         }
-        tracks.append(Track(drone.name, drone.vehicle, controller_name(drone), drone_tables))
+        tracks.append(DroneRecord(drone.name, drone.vehicle, drone_controller_name(drone), drone_tables))
     return Run(
-        scenario.name, tuple(tracks), tuple(logs), about(scenario, variation), attachments(scenario), simulation.ended
+        scenario.name,
+        tuple(tracks),
+        tuple(logs),
+        run_metadata(scenario, variation),
+        recording_attachments(scenario),
+        simulation.end_reason,
     )
 
 
-def controller_name(drone: Drone) -> str:
+def drone_controller_name(drone: Drone) -> str:
     """Return the name of a drone's controller or autopilot; for a function, the function's name."""
     if drone.autopilot is not None:
-        return drone.autopilot.kind
-    return name_of(drone.controller)
+        return drone.autopilot.type
+    return controller_name(drone.controller)
 
 
-def _chosen(drone: Drone) -> dict[str, object]:
+def _controller_options(drone: Drone) -> dict[str, object]:
     """Return the options of a tuned controller, as an entry of the metadata; {} if it has the default options."""
     controller = drone.controller
-    if not isinstance(controller, Tuned) or not controller.options or drone.autopilot:
+    if not isinstance(controller, ControllerSpec) or not controller.options or drone.autopilot:
         return {}
-    options = {key: _told(value) for key, value in controller.options}
+    options = {key: _option_metadata(value) for key, value in controller.options}
     return {"controller_options": options}
 
 
-def _told(value: object) -> object:
+def _option_metadata(value: object) -> object:
     """Convert an option for the metadata: a policy to its description, a track to its name."""
-    return value.about if isinstance(value, Policy) else value.name if isinstance(value, RaceTrack) else value
+    return value.metadata if isinstance(value, Policy) else value.name if isinstance(value, RaceTrack) else value
 
 
-def all_streams(scenario: Scenario) -> list[Stream]:
+def scenario_streams(scenario: Scenario) -> list[Stream]:
     """Return the streams of all drones; an estimate that equals the true state is not recorded twice."""
     streams_by_identity: dict[tuple[int, ...], dict[str, Stream]] = {}  # equal drones share field names and units
     streams = []
@@ -250,18 +269,18 @@ def all_streams(scenario: Scenario) -> list[Stream]:
         identity = drone.vehicle, drone.controller, drone.estimator, drone.sensors, drone.autopilot
         key = tuple(map(id, identity))
         if key not in streams_by_identity:
-            streams_by_identity[key] = streams_of(drone)
+            streams_by_identity[key] = drone_streams(drone)
         for name, stream in streams_by_identity[key].items():
             if name != "estimate" or drone.estimator.name != "truth":
                 streams.append(stream._replace(topic=f"/{drone.name}/{name}"))
     return streams
 
 
-def about(scenario: Scenario, variation: Variation | None = None) -> dict[str, str]:
+def run_metadata(scenario: Scenario, variation: Variation | None = None) -> dict[str, str]:
     """Return the metadata of a recording: everything needed to repeat the flight."""
     from samara.core.version import __version__
 
-    timeline = timeline_of(scenario)
+    timeline = scenario_timeline(scenario)
     return {
         "schema": str(BUS_SCHEMA_VERSION),
         "scenario": scenario.name,
@@ -277,15 +296,15 @@ def about(scenario: Scenario, variation: Variation | None = None) -> dict[str, s
             if variation is not None and variation.base_values
             else {}
         ),
-        "settings": json.dumps(dict(scenario.settings), default=_plain),
+        "settings": json.dumps(dict(scenario.settings), default=_json_default),
         "versions": json.dumps({"samara": __version__, "python": platform.python_version(), "numpy": np.__version__}),
         "drones": json.dumps(
             [
                 {
                     "name": drone.name,
                     "vehicle": drone.vehicle.name,
-                    "controller": controller_name(drone),
-                    **_chosen(drone),
+                    "controller": drone_controller_name(drone),
+                    **_controller_options(drone),
                     "estimator": drone.estimator.name,
                 }
                 for drone in scenario.drones
@@ -294,35 +313,35 @@ def about(scenario: Scenario, variation: Variation | None = None) -> dict[str, s
     }
 
 
-def _plain(value: object) -> object:
+def _json_default(value: object) -> object:
     """Convert a value that JSON cannot express, such as an array or a date of a TOML file."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
 
 
-def attachments(scenario: Scenario) -> Attachments:
+def recording_attachments(scenario: Scenario) -> Attachments:
     """Collect the files inside a recording: the scenario's text, the tables it names, and each drone's vehicle."""
     files: dict[str, bytes | Vehicle] = {}
     if scenario.text:
         files |= {**scenario.files, "scenario.toml": scenario.text.encode()}
-    if not scenario.world.empty:
+    if not scenario.world.is_empty:
         files[WORLD_FILE] = world_json(scenario.world).encode()
     embedded = {content for content in files.values() if isinstance(content, bytes)}
     files |= {f"vehicle/{drone.name}.toml": drone.vehicle for drone in scenario.drones}
-    for policy in dict.fromkeys(candidate for candidate in map(policy_of, scenario.drones) if candidate is not None):
+    for policy in dict.fromkeys(candidate for candidate in map(drone_policy, scenario.drones) if candidate is not None):
         files |= {f"policy/{policy.digest}/{name}": data for name, data in policy.files if data not in embedded}
     return Attachments(files)
 
 
-def policy_of(drone: Drone) -> Policy | None:
+def drone_policy(drone: Drone) -> Policy | None:
     """Return the policy that flies a drone, None if it is not flown by a policy with files."""
-    policy = drone.controller.chosen.get("file") if isinstance(drone.controller, Tuned) else None
+    policy = drone.controller.option_values.get("file") if isinstance(drone.controller, ControllerSpec) else None
     return policy if isinstance(policy, Policy) and not drone.autopilot else None
 
 
 def fingerprint(run: Run) -> str:
     """Return the SHA-256 over the state streams (times and values) of all drones in order."""
     digest = hashlib.sha256()
-    for track in run.tracks:
+    for track in run.drone_records:
         table = track.tables["state"]
         digest.update(np.ascontiguousarray(table.times_us, dtype="<i8").tobytes())
         digest.update(np.ascontiguousarray(table.rows, dtype="<f8").tobytes())

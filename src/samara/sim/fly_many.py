@@ -10,13 +10,13 @@ import numpy as np
 from samara.compiler.stepper import require_backend
 from samara.core.tree import leaf_names, unflatten
 from samara.core.types import Array
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.physics.types import State
 from samara.record.metrics import FlightMetrics
 from samara.scenario.load import load_scenario
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.scenario.timeline import microseconds
-from samara.sim.batch_result import Flights, flights_of
+from samara.sim.batch_result import Flights, evaluate_flights
 from samara.sim.varied import require_one_drone, vary_values
 
 BACKENDS = ("llvm", "jax", "pallas")
@@ -49,7 +49,7 @@ def fly_many(
         seeds: seed of each flight; by default flight i has the scenario's seed + i.
         vary: one value per flight, by name: parameters of the vehicle by their path ("mass", "drag.linear",
             "rotors.k_thrust"), of the controller ("controller.position") and of the wind ("wind.sigma_aloft"), the start
-            ("start_W", "yaw", "start_charge") and the displacement of the task ("goal_shift") [m]. For scenarios of one drone.
+            ("start_W", "yaw", "initial_charge") and the displacement of the task ("goal_shift") [m]. For one drone.
         settings: changes of a scenario given by name or path, such as {"duration": 5.0, "drones.vehicle": "iris"}.
         backend: "llvm" (default), "jax" or "pallas".
         dtype: "float64" or "float32"; by default "float64" on llvm and "float32" on jax and pallas.
@@ -64,14 +64,14 @@ def fly_many(
     require_backend(backend, BACKENDS)
     if isinstance(scenario, Scenario) and settings:
         raise ValueError(
-            "settings change a scenario that is a name or a file; this one is a record: use dataclasses.replace"
+            "settings apply to a scenario given by name or path; change a Scenario object with dataclasses.replace"
         )
     if dtype not in (None, *DTYPES):
         raise ValueError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
     if launch and backend == "llvm":
-        raise TypeError(f"fly_many got {', '.join(launch)}; expected only its own arguments on llvm")
+        raise TypeError(f"fly_many got {', '.join(launch)}; expected no launch options for the backend llvm")
     flown_scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {})
-    flight_seeds = _seeds(flown_scenario, n, seeds)
+    flight_seeds = _flight_seeds(flown_scenario, n, seeds)
     varied = {name: vary_values(name, value, len(flight_seeds)) for name, value in (vary or {}).items()}
     if varied:
         require_one_drone(flown_scenario)
@@ -108,18 +108,18 @@ def fly_many(
         if batch
         else fly_one_by_one(flown_scenario, flight_seeds, precision, record_period_us, progress)
     )
-    return _together(flown_scenario, flight_seeds, parts, (record or 0.0))
+    return _combine_parts(flown_scenario, flight_seeds, parts, (record or 0.0))
 
 
-def _together(scenario: Scenario, seeds: Array, parts: list[tuple[Array, ...]], record: float) -> Flights:
+def _combine_parts(scenario: Scenario, seeds: Array, parts: list[tuple[Array, ...]], record: float) -> Flights:
     final, landed, crashed, metrics, states = (np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True))
-    state: State = unflatten(at_rest(scenario.drones[0].vehicle), iter(final))
-    flights = flights_of(scenario, seeds, state, landed, crashed, FlightMetrics(*metrics), states, record)
+    state: State = unflatten(state_at_rest(scenario.drones[0].vehicle), iter(final))
+    flights = evaluate_flights(scenario, seeds, state, landed, crashed, FlightMetrics(*metrics), states, record)
     lost = flights.lost.reshape(-1, len(seeds)).any(axis=0)
     if lost.any():
         first, count = int(np.flatnonzero(lost)[0]), int(lost.sum())
         warnings.warn(
-            f"{count} of {len(flights)} flights ended in a state that is not finite, the first of them flight {first}",
+            f"{count} of {len(flights)} flights ended in a state that is not finite; the first is flight {first}",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -130,14 +130,14 @@ def _require_equal_states(scenario: Scenario) -> None:
     """Check that the states of all drones have the same components, so that they fit into one array."""
     first = scenario.drones[0]
     for drone in scenario.drones[1:]:
-        if leaf_names(at_rest(drone.vehicle)) != leaf_names(at_rest(first.vehicle)):
+        if leaf_names(state_at_rest(drone.vehicle)) != leaf_names(state_at_rest(first.vehicle)):
             raise ScenarioError(
                 f"{scenario.name}: the states of drones {first.name!r} and {drone.name!r} have different components: "
-                "expected vehicles of one structure to fly many of"
+                "expected vehicles of the same structure for fly_many"
             )
 
 
-def _seeds(scenario: Scenario, n: int | None, seeds: Sequence[int] | Array | None) -> Array:
+def _flight_seeds(scenario: Scenario, n: int | None, seeds: Sequence[int] | Array | None) -> Array:
     if seeds is None:
         if n is None or isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ValueError(f"n is {n!r}; expected a whole number of flights of at least 1, or their seeds")

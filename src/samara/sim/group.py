@@ -13,20 +13,20 @@ from samara.core.quantity import Tree
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.physics.multirotor import at_rest, environment_of
-from samara.physics.types import BODY, Vehicle
-from samara.record.flight_streams import Rows
+from samara.physics.multirotor import complete_environment, state_at_rest
+from samara.physics.types import BODY_STATE_SIZE, Vehicle
+from samara.record.flight_streams import RowBuffer
 from samara.scenario.events import DroneSetting
 from samara.scenario.timeline import sampling
 from samara.sensors.sensor import Sensor
 from samara.sim.plant import Plant
 from samara.sim.references import ReferenceTable
 from samara.sim.setup import DroneSetup, setting_values
-from samara.sim.stage import RESTARTED, Entry, Normals, Part, Stage, StageSet, build, part_of
+from samara.sim.stage import RESTARTED_SLOTS, Entry, Normals, SlotPart, Stage, StageSet, build, slot_part
 from samara.sim.stages.estimator import estimate_slot
 
-NOT_COPIED = RESTARTED | {
-    *("state", "command", "environment", "contact", "reference", "status", "plan", "armed"),
+NOT_COPIED_SLOTS = RESTARTED_SLOTS | {
+    *("state", "command", "environment", "contact", "reference", "status", "predicted_path", "armed"),
     *("estimate", "new_estimate", "frozen"),
 }
 """Slots that are not copied when a drone moves to another group: they restart, or are set separately."""
@@ -68,12 +68,12 @@ class Group:
             drones: indices of the drones in the scenario.
             seeds: the seed of each drone's flight.
             drone_numbers: index of each drone in its flight, which random numbers are drawn by.
-            names: of the drones.
+            names: names of the drones.
             reference_ticks: references tabulated at a time.
             references: drones that determine which parameters are inputs of the programs; None for those of the group.
         """
         self.setups, self.drones, self.names, n = tuple(setups), drones, names, len(drones)
-        self.setup, self.seeds, self.numbers = self.setups[0], tuple(seeds), drone_numbers
+        self.setup, self.seeds, self.drone_numbers = self.setups[0], tuple(seeds), drone_numbers
         self.vehicles = tuple(setup.vehicle for setup in self.setups)
         self.vehicle = self.setup.vehicle
         require_equal([(setup.healthy, setup.estimator, setup.motor_map) for setup in self.setups])
@@ -90,8 +90,8 @@ class Group:
         )
         plant = self.plant
         self.templates: dict[str, Tree] = {
-            "state": at_rest(self.vehicle),
-            "environment": environment_of(self.vehicle),
+            "state": state_at_rest(self.vehicle),
+            "environment": complete_environment(self.vehicle),
             "command": (0.0,) * self.vehicle.command_size,
         }
         self.slots: dict[str, Array] = {
@@ -105,7 +105,7 @@ class Group:
         self.state, self.environment = (
             named_rows(self.slots[name], self.templates[name]) for name in ("state", "environment")
         )
-        self.tables: dict[str, Rows] = {}  # recorded rows waiting to be flushed
+        self.tables: dict[str, RowBuffer] = {}  # recorded rows waiting to be flushed
         self.first_ticks: dict[str, Array] = {}  # by table: the tick of its row 0
         self.reference_ticks = reference_ticks
         self.reference_tables = {"reference": ReferenceTable(reference_ticks, n)}  # by slot
@@ -114,7 +114,7 @@ class Group:
         self.controller: Any = None  # if Python runs it
         self.invalid_reported = 0.0
         self.has_run: set[str] = set()  # stages with an `initial_dt` that are past their first update
-        self._not_run: list[tuple[int, str]] = []  # the others, with the indices of their entries
+        self._pending_stages: list[tuple[int, str]] = []  # the others, with the indices of their entries
 
     def __len__(self) -> int:
         return len(self.drones)
@@ -136,7 +136,7 @@ class Group:
                 {stage.name: stage for stage_set in sets for stage in stage_set.stages} for sets in reference_sets
             ]
         self.sets = {entry.name: tuple(build(entry, setup) for setup in self.setups) for entry in entries}
-        self._not_run = [
+        self._pending_stages = [
             (entry_index, stage.name)
             for entry_index, (sets, *_) in enumerate(self.sets.values())
             for stage in sets.stages
@@ -183,14 +183,14 @@ class Group:
             array[:, column] = flatten(initial(state, self._first_normals(column)))
 
     def _first_normals(self, column: int) -> Normals:
-        seed, number = self.seeds[column], int(self.numbers[column])
+        seed, number = self.seeds[column], int(self.drone_numbers[column])
         return lambda source, count: normals(seed, source, number, 0, count).tolist()
 
     def mark_entries_run(self, entries: int) -> None:
         """Record that the first `entries` entries of the sequence have run at the present instant."""
-        if self._not_run:
-            self.has_run |= {name for entry_index, name in self._not_run if entry_index < entries}
-            self._not_run = [pending for pending in self._not_run if pending[1] not in self.has_run]
+        if self._pending_stages:
+            self.has_run |= {name for entry_index, name in self._pending_stages if entry_index < entries}
+            self._pending_stages = [pending for pending in self._pending_stages if pending[1] not in self.has_run]
 
     def reference_stages(self, name: str) -> list[Stage] | None:
         """Return a stage of the drones that determine which of its parameters are inputs; None for those of the group."""
@@ -199,9 +199,9 @@ class Group:
         base, *probes = self._references
         return [stages[name] for stages in (base, *probes) if name in stages] if name in base else []
 
-    def part(self, path: str) -> Part:
+    def part(self, path: str) -> SlotPart:
         """Return the part of a slot that a path names."""
-        return part_of(self.templates, path)
+        return slot_part(self.templates, path)
 
     def rows(self, path: str) -> Array:
         """Return the rows (leaves, n) of a slot or of a part of one: a view to read and write."""
@@ -265,13 +265,13 @@ class Group:
     def restore_slots(self, column: int, values: Mapping[str, Array]) -> None:
         """Restore the slots of a drone that moved here from another group."""
         for name, leaves in values.items():
-            if name not in NOT_COPIED and name in self.slots and len(self.slots[name]) == len(leaves):
+            if name not in NOT_COPIED_SLOTS and name in self.slots and len(self.slots[name]) == len(leaves):
                 self.slots[name][:, column] = leaves
         self.slots["command"][:, column] = values["command"]
         self.slots["contact"][2, column] = values["contact"][2]
         if "filter" in self.slots and "filter" in values:
-            self.slots["estimate"][:BODY, column] = values["estimate"][:BODY]
-            self.slots["estimate"][BODY:, column] = self.slots["state"][BODY:, column]
+            self.slots["estimate"][:BODY_STATE_SIZE, column] = values["estimate"][:BODY_STATE_SIZE]
+            self.slots["estimate"][BODY_STATE_SIZE:, column] = self.slots["state"][BODY_STATE_SIZE:, column]
 
     def restore_air(self, column: int, air: Mapping[str, Array]) -> None:
         """Restore the wind, air density and external forces of a drone that moved here from another group."""
@@ -280,10 +280,15 @@ class Group:
 
     def drone_air(self, column: int) -> dict[str, Array]:
         """Return copies of the wind, air density and external forces on one drone."""
-        parts = ("environment.air_density", "environment.wind_W", "environment.hub_wind_W", "environment.pushes")
+        parts = (
+            "environment.air_density",
+            "environment.wind_W",
+            "environment.hub_wind_W",
+            "environment.external_wrenches",
+        )
         return {path: self.rows(path)[:, column].copy() for path in parts}
 
-    def apply(self, settings: Sequence[DroneSetting]) -> None:
+    def apply_settings(self, settings: Sequence[DroneSetting]) -> None:
         """Write arming and faults of the drones into their slots."""
         for column, setting in enumerate(settings):
             for path, values in setting_values(self.setup, setting).items():

@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from samara.control.registry import instants_ahead
+from samara.control.registry import look_ahead_count
 from samara.core.tree import unflatten
 from samara.core.types import Array
-from samara.physics.types import BODY, REFERENCE_FIELDS
-from samara.record.derived_outputs import output_code
-from samara.record.flight_streams import STATUS_FIELDS, Rows, event_blocks, load_fields
+from samara.physics.types import BODY_STATE_SIZE, REFERENCE_FIELDS
+from samara.record.derived_outputs import compiled_outputs
+from samara.record.flight_streams import STATUS_FIELDS, RowBuffer, load_fields, occurrence_blocks
 from samara.record.metrics import FlightMetrics
-from samara.record.streams import Block, LogLine, Sink
-from samara.scenario.flight_events import Against, Fact, status_change
+from samara.record.streams import LogLine, Sink, StreamBlock
+from samara.scenario.flight_events import ContactTarget, OccurrenceType, status_change
 from samara.scenario.timeline import MICROSECONDS, sampling
-from samara.sim.executors.llvm import Stream
+from samara.sim.executors.llvm import SlotTable
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.python_controllers import require_valid
@@ -28,9 +28,9 @@ from samara.sim.stages.metrics import LOG_REFERENCE
 INPUTS = "inputs"  # commands and environments of the logged states: not recorded, the outputs are computed from them
 ENVIRONMENTS = "environments"  # the environment after every tick of the wind; changes are recorded
 CONTACTS = "contacts"  # contact at every tick of the scenario; changes are recorded
-INVALID = "invalid"  # count of commands that are not finite: checked, not recorded
-CHANGES = ("status", "environment")  # have rows only for changes
-INTERNAL = (INPUTS, INVALID, ENVIRONMENTS, CONTACTS)
+INVALID_COUNTS = "invalid"  # count of commands that are not finite: checked, not recorded
+CHANGE_TABLES = ("status", "environment")  # tables with one row per change
+INTERNAL_TABLES = (INPUTS, INVALID_COUNTS, ENVIRONMENTS, CONTACTS)
 
 
 class StatusReport:
@@ -61,7 +61,11 @@ class StatusReport:
             time_us = int(times[first + k])
             for index in np.flatnonzero(contacts[k, 2]).tolist():
                 speed = float(contacts[k, 3, index])
-                fleet.warn(fleet.note(index, Fact.CRASHED, time_us=time_us, against=Against.GROUND, speed=speed))
+                fleet.log_warning(
+                    fleet.record_occurrence(
+                        index, OccurrenceType.CRASHED, time_us=time_us, target=ContactTarget.GROUND, speed=speed
+                    )
+                )
             self.report(fleet, time_us, contacts[k, :2])
         self._checked_us = int(times[-1])
 
@@ -71,9 +75,9 @@ class StatusReport:
             return
         previous, self._reported = self._reported, status.copy()
         for index in np.flatnonzero((previous != status).any(axis=0) & np.isfinite(previous[0])).tolist():
-            fact = status_change(previous[:, index].tolist(), status[:, index].tolist())
-            if fact and fact is not Fact.CRASHED:  # already recorded, with the obstacle
-                fleet.note(index, fact, time_us=time_us)
+            change = status_change(previous[:, index].tolist(), status[:, index].tolist())
+            if change and change is not OccurrenceType.CRASHED:  # already recorded, with the obstacle
+                fleet.record_occurrence(index, change, time_us=time_us)
         for group in fleet.groups:
             if "status" in group.tables:
                 group.tables["status"].add(time_us, status[:, group.indices])
@@ -137,7 +141,9 @@ class EnvironmentStage(PythonStage):
         settings = fleet.drone_settings(group)
         load_size = len(load_fields(group.vehicle))
         loads = [
-            [setting.payload.mass, *setting.payload.r_B, setting.faults.cells_left, setting.cable_holds][:load_size]
+            [setting.payload.mass, *setting.payload.r_B, setting.faults.remaining_cells, setting.cable_attached][
+                :load_size
+            ]
             for setting in settings
         ]
         table.extend(times_us, environments, np.array(loads).T[None])
@@ -149,34 +155,39 @@ class Log:
 
     def __init__(self, sink: Sink | None) -> None:
         self._sink, self._flushed_us, self._end_logged = sink, 0, False
-        self._waiting: list[tuple[list[Block], list[LogLine]]] = []  # blocks and lines the sink has not accepted
+        self._pending: list[tuple[list[StreamBlock], list[LogLine]]] = []  # blocks and lines the sink has not accepted
 
     def next_flush_us(self, fleet: Fleet) -> int:
         """Time of the next flush, a tick of the log [µs]."""
         period = fleet.periods["log"]
         return -(-(self._flushed_us + fleet.block_us) // period) * period
 
-    def streams(self, fleet: Fleet, group: Group) -> list[Stream]:
+    def streams(self, fleet: Fleet, group: Group) -> list[SlotTable]:
         """List the streams that a compiled flight writes into tables."""
-        streams = [Stream("state", ("state",), "log", "log"), Stream(INPUTS, ("command", "environment"), "log", "log")]
+        streams = [
+            SlotTable("state", ("state",), "log", "log"),
+            SlotTable(INPUTS, ("command", "environment"), "log", "log"),
+        ]
         if group.estimate is not group.slots["state"]:
             streams.append(
-                Stream("estimate", ("estimate.p_W", "estimate.v_W", "estimate.q_WB", "estimate.omega_B"), "log", "log")
+                SlotTable(
+                    "estimate", ("estimate.p_W", "estimate.v_W", "estimate.q_WB", "estimate.omega_B"), "log", "log"
+                )
             )
-        if "covariance" in group.tables:
-            streams.append(Stream("covariance", ("variances",), "log", "log"))
-        if "plan" in group.tables:
-            streams.append(Stream("plan", ("plan",), "log", "log"))
+        if "variance" in group.tables:
+            streams.append(SlotTable("variance", ("variances",), "log", "log"))
+        if "predicted_path" in group.tables:
+            streams.append(SlotTable("predicted_path", ("predicted_path",), "log", "log"))
         if "invalid_commands" in group.slots:
-            entry, rate = ("controller", "autopilot") if fleet.scenario.strict else ("log", "log")
-            streams.append(Stream(INVALID, ("invalid_commands",), entry, rate))
-            streams.append(Stream("command", ("command",), "controller", "autopilot"))
-        streams.append(Stream(CONTACTS, ("touch",), "contact", "scenario"))
-        streams.append(Stream(ENVIRONMENTS, ("environment",), "environment", "wind"))
+            entry, rate = ("controller", "control") if fleet.scenario.strict else ("log", "log")
+            streams.append(SlotTable(INVALID_COUNTS, ("invalid_commands",), entry, rate))
+            streams.append(SlotTable("command", ("command",), "controller", "control"))
+        streams.append(SlotTable(CONTACTS, ("impact_status",), "contact", "scenario"))
+        streams.append(SlotTable(ENVIRONMENTS, ("environment",), "environment", "wind"))
         for sensor in group.setup.sensors:
             if sensor.traced:
                 every, delay = sampling(sensor, fleet.periods["sensor"])
-                streams.append(Stream(sensor.name, (f"{sensor.name}/reading",), "sensors", "sensor", every, delay))
+                streams.append(SlotTable(sensor.name, (f"{sensor.name}/reading",), "sensors", "sensor", every, delay))
         return streams
 
     def prepare(self, fleet: Fleet, until_us: int) -> None:
@@ -187,44 +198,44 @@ class Log:
         for group in fleet.groups:
             group.tables = _empty_tables(fleet, group)
 
-    def collect(self, fleet: Fleet, *, passed: bool) -> None:
+    def collect(self, fleet: Fleet, *, log_has_run: bool) -> None:
         """Add the references of the rows since the last call, and require finite states and commands."""
         failures = [failure for group in fleet.groups if (failure := _first_nonfinite_state(group))]
         first_failure = min(failures, key=lambda failure: failure[0], default=None)
         self._check_commands(fleet, first_failure[0] if first_failure else fleet.time_us + 1)
         if first_failure:
-            self._end(fleet, *first_failure)
+            self._end_flight(fleet, *first_failure)
         _fill_references(fleet)
-        if passed and fleet.time_us - self._flushed_us >= fleet.block_us:
+        if log_has_run and fleet.time_us - self._flushed_us >= fleet.block_us:
             self.flush(fleet)
 
     def _check_commands(self, fleet: Fleet, until_us: int) -> None:
         """Check the commands before a time, in order; rows after one that ends the flight are dropped."""
         new_counts = []
         for group_index, group in enumerate(fleet.groups):
-            counts = group.tables[INVALID]
+            counts = group.tables[INVALID_COUNTS]
             is_new = (counts.rows[: counts.count, 0] != group.invalid_reported).any(axis=1)
             new_counts += [(int(counts.times[k]), group_index, k) for k in np.flatnonzero(is_new).tolist()]
         for time_us, group_index, k in sorted(new_count for new_count in new_counts if new_count[0] < until_us):
             group = fleet.groups[group_index]
             try:
-                require_valid(fleet, group, time_us, group.tables[INVALID].rows[k, 0])
+                require_valid(fleet, group, time_us, group.tables[INVALID_COUNTS].rows[k, 0])
             except FloatingPointError:
                 _truncate(fleet, time_us, len(fleet.stages))
                 _fill_references(fleet)
                 raise
 
-    def _end(self, fleet: Fleet, time_us: int, group: Group, rows: Array) -> None:
+    def _end_flight(self, fleet: Fleet, time_us: int, group: Group, rows: Array) -> None:
         """End the flight at a state that is not finite; later rows are dropped."""
         _truncate(fleet, time_us, fleet.entry_index("log"))
         _fill_references(fleet)
         row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
         message = (
-            f"{fleet.name_of(group.drones[column])}: {group.plant.fields[row]} is {rows[row, column]} "
+            f"{fleet.drone_name(group.drones[column])}: {group.plant.fields[row]} is {rows[row, column]} "
             f"at {time_us / MICROSECONDS:.6f} s; expected a finite number"
         )
-        fleet.note(group.drones[column], Fact.STATE_NOT_FINITE)
-        fleet.say("error", message)
+        fleet.record_occurrence(group.drones[column], OccurrenceType.STATE_NOT_FINITE)
+        fleet.log_message("error", message)
         self.flush(fleet)
         raise FloatingPointError(message)
 
@@ -238,12 +249,12 @@ class Log:
             tables["state"].add(fleet.time_us, slots["state"])
             tables[INPUTS].add(fleet.time_us, slots["command"], slots["environment"])
             if group.estimate is not slots["state"]:
-                tables["estimate"].add(fleet.time_us, group.estimate[:BODY])
-            if "covariance" in tables:
-                tables["covariance"].add(fleet.time_us, slots["variances"])
-            if "plan" in tables:
-                tables["plan"].add(fleet.time_us, slots["plan"])
-        self.collect(fleet, passed=False)
+                tables["estimate"].add(fleet.time_us, group.estimate[:BODY_STATE_SIZE])
+            if "variance" in tables:
+                tables["variance"].add(fleet.time_us, slots["variances"])
+            if "predicted_path" in tables:
+                tables["predicted_path"].add(fleet.time_us, slots["predicted_path"])
+        self.collect(fleet, log_has_run=False)
         self.flush(fleet)
 
     def flush(self, fleet: Fleet) -> None:
@@ -252,17 +263,17 @@ class Log:
             stream_table.first[0] += stream_table.table.count
         if self._sink is not None:
             blocks = [block for group in fleet.groups for block in _blocks(group)]
-            self._waiting.append(([*blocks, *event_blocks(fleet.facts, fleet.scenario.drones)], fleet.logs))
-        fleet.logs, fleet.facts = [], []
+            self._pending.append(([*blocks, *occurrence_blocks(fleet.occurrences, fleet.scenario.drones)], fleet.logs))
+        fleet.logs, fleet.occurrences = [], []
         for group in fleet.groups:
             for table in group.tables.values():
                 table.count = 0
         for stream_table in fleet.stream_tables.values():
             stream_table.refresh_address()
         self._flushed_us = fleet.time_us
-        while self._sink is not None and self._waiting:
-            self._sink(*self._waiting[0])
-            del self._waiting[0]  # only now: Ctrl-C may have interrupted the sink
+        while self._sink is not None and self._pending:
+            self._sink(*self._pending[0])
+            del self._pending[0]  # only now: Ctrl-C may have interrupted the sink
 
 
 def _first_nonfinite_state(group: Group) -> tuple[int, Group, Array] | None:
@@ -291,50 +302,50 @@ def _fill_references(fleet: Fleet) -> None:
 
 
 def _truncate(fleet: Fleet, time_us: int, entries_run: int) -> None:
-    """Drop the rows recorded after the first `passed` entries of an earlier instant, and set the fleet back to it."""
+    """Drop the rows recorded after the first `entries_run` entries of an earlier instant, and set the fleet back to it."""
     for stream_table in fleet.stream_tables.values():
         stream_table.count_rows(time_us, entries_run)
     for group in fleet.groups:
-        for table in (group.tables[name] for name in CHANGES if name in group.tables):
+        for table in (group.tables[name] for name in CHANGE_TABLES if name in group.tables):
             table.count = int(np.searchsorted(table.times[: table.count], time_us, side="right"))
-    fleet.facts = [row for row in fleet.facts if row.time_us <= time_us]
+    fleet.occurrences = [row for row in fleet.occurrences if row.time_us <= time_us]
     fleet.logs = [row for row in fleet.logs if row.time_us <= time_us]
-    fleet.time_us, fleet.passed = time_us, entries_run
+    fleet.time_us, fleet.entries_run = time_us, entries_run
 
 
-def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
+def _empty_tables(fleet: Fleet, group: Group) -> dict[str, RowBuffer]:
     commands, environment = len(group.slots["command"]), len(group.slots["environment"])
     sizes = {
         "state": (len(group.plant.fields), "log"),
-        "command": (commands, "autopilot"),
+        "command": (commands, "control"),
         "reference": (len(REFERENCE_FIELDS), "log"),
-        "estimate": (BODY, "log"),
+        "estimate": (BODY_STATE_SIZE, "log"),
         "environment": (environment + len(load_fields(group.vehicle)), "wind"),
         "status": (len(STATUS_FIELDS), "scenario"),
         INPUTS: (commands + environment, "log"),
-        INVALID: (1, "autopilot"),
+        INVALID_COUNTS: (1, "control"),
         CONTACTS: (4, "scenario"),
         ENVIRONMENTS: (environment, "wind"),
     }
-    horizon_lengths = {instants_ahead(fleet.scenario.drones[index].controller) for index in group.drones}
-    if "plan" in group.slots and horizon_lengths == {len(group.look_ahead)} != {
+    horizon_lengths = {look_ahead_count(fleet.scenario.drones[index].controller) for index in group.drones}
+    if "predicted_path" in group.slots and horizon_lengths == {len(group.look_ahead)} != {
         0
     }:  # only if the recording has this stream
-        sizes["plan"] = (3 * len(group.look_ahead), "log")
+        sizes["predicted_path"] = (3 * len(group.look_ahead), "log")
     if len(group.slots.get("variances", ())):
-        sizes["covariance"] = (len(group.slots["variances"]), "log")
+        sizes["variance"] = (len(group.slots["variances"]), "log")
     if callable(group.setup.controller):
-        sizes["excess"] = (commands, "autopilot")
+        sizes["command_excess"] = (commands, "control")
     sizes |= {sensor.name: (len(sensor.fields), "sensor") for sensor in group.setup.sensors}
     ray_periods_us = {
         sensor.name: sampling(sensor, fleet.periods["sensor"])[0] * fleet.periods["sensor"]
         for sensor in group.setup.sensors
         if is_ray_sensor(sensor)
     }
-    drones = [fleet.name_of(index) for index in group.drones]
-    max_block_us = fleet.longest_us + fleet.periods["log"]  # a block ends at a tick of the log
+    drones = [fleet.drone_name(index) for index in group.drones]
+    max_block_us = fleet.max_block_us + fleet.periods["log"]  # a block ends at a tick of the log
     return {
-        name: Rows(
+        name: RowBuffer(
             tuple(f"/{drone}/{name}" for drone in drones),
             fields,
             max_block_us // ray_periods_us.get(name, fleet.periods[clock]) + 2,
@@ -343,25 +354,27 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
     }
 
 
-def _blocks(group: Group) -> list[Block]:
+def _blocks(group: Group) -> list[StreamBlock]:
     """Return the recorded blocks of a group, and the outputs computed from them."""
     inputs = group.tables[INPUTS]
-    blocks = {key: table.handed_on() for key, table in group.tables.items() if table.count and key not in INTERNAL}
+    blocks = {
+        key: table.take_block() for key, table in group.tables.items() if table.count and key not in INTERNAL_TABLES
+    }
     return [*blocks.values(), *([_outputs(group, blocks["state"], inputs)] if "state" in blocks else [])]
 
 
-def _outputs(group: Group, state: Block, inputs: Rows) -> Block:
+def _outputs(group: Group, state: StreamBlock, inputs: RowBuffer) -> StreamBlock:
     """Compute supply and airspeed of all logged states, by the equations of the flight."""
     commands = len(group.slots["command"])
     count = min(len(state.times_us), inputs.count)  # Ctrl-C may come between the two
     rows, input_rows = state.rows[:count], inputs.rows[:count]
-    outputs = output_code(*group.vehicles).rows(rows, input_rows[:, :commands], input_rows[:, commands:])
-    return Block(_output_topics(state.topics), state.times_us[:count], outputs)
+    outputs = compiled_outputs(*group.vehicles).rows(rows, input_rows[:, :commands], input_rows[:, commands:])
+    return StreamBlock(_output_topics(state.topics), state.times_us[:count], outputs)
 
 
 @lru_cache(maxsize=64)
 def _output_topics(states: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(topic.removesuffix("state") + "outputs" for topic in states)
+    return tuple(topic.removesuffix("state") + "derived" for topic in states)
 
 
 STATES = "states"
@@ -371,15 +384,15 @@ class MetricsLog(Log):
     """Replaces the recording: the metrics of each flight, and its states at a requested period."""
 
     def __init__(self, period_us: int = 0) -> None:
-        """Save states every `every_us` [µs], a multiple of the log's period; 0 saves none."""
+        """Save states every `period_us` [µs], a multiple of the log's period; 0 saves none."""
         super().__init__(None)
-        self._every_us = period_us
+        self._record_period_us = period_us
         self.states: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # drones, times, (times, components, drones)
 
     def next_flush_us(self, fleet: Fleet) -> int:
         """Time up to which the reference tables are filled [µs]."""
         ahead = min(len(group.reference_table.rows) for group in fleet.groups) - 2
-        return fleet.time_us + ahead * fleet.periods["autopilot"]
+        return fleet.time_us + ahead * fleet.periods["control"]
 
     def metrics(self, fleet: Fleet) -> FlightMetrics:
         """Return the metrics of all drones, as arrays."""
@@ -389,16 +402,16 @@ class MetricsLog(Log):
         metrics: FlightMetrics = unflatten(FlightMetrics.initial(), iter(rows))
         return metrics
 
-    def streams(self, fleet: Fleet, group: Group) -> list[Stream]:
+    def streams(self, fleet: Fleet, group: Group) -> list[SlotTable]:
         """List the stream of saved states; [] if none are saved."""
         self.log_references(fleet, group)  # the compiled flight reads the table
-        every = self._every_us // fleet.periods["log"]
-        return [Stream(STATES, ("state",), "metrics", "log", every)] if every else []
+        every = self._record_period_us // fleet.periods["log"]
+        return [SlotTable(STATES, ("state",), "metrics", "log", every)] if every else []
 
     def create_tables(self, fleet: Fleet) -> None:
         """Create the tables; references that all drones share, up to a shift, are tabulated once per flight."""
         self._save_states(fleet)
-        ticks = fleet.schedule.end_us // fleet.periods["autopilot"] + 2
+        ticks = fleet.schedule.end_us // fleet.periods["control"] + 2
         for group in fleet.groups:
             group.tables, settings = {}, fleet.drone_settings(group)
             if is_shared(settings):
@@ -406,11 +419,11 @@ class MetricsLog(Log):
             elif reference_table(settings, 0).shift_W is not None:
                 group.reference_table = reference_table(settings, ticks)
             else:
-                group.reference_table = ReferenceTable(fleet.block_us // fleet.periods["autopilot"] + 2, len(settings))
-            if self._every_us:
+                group.reference_table = ReferenceTable(fleet.block_us // fleet.periods["control"] + 2, len(settings))
+            if self._record_period_us:
                 topics = tuple(str(index) for index in group.drones)
-                count = fleet.schedule.end_us // self._every_us + 1
-                table = group.tables[STATES] = Rows(topics, len(group.plant.fields), count)
+                count = fleet.schedule.end_us // self._record_period_us + 1
+                table = group.tables[STATES] = RowBuffer(topics, len(group.plant.fields), count)
                 table.rows = np.empty(table.rows.shape, dtype=fleet.precision.dtype)
 
     def prepare(self, fleet: Fleet, until_us: int) -> None:
@@ -423,12 +436,12 @@ class MetricsLog(Log):
         table, controller_table = group.reference_tables.get(LOG_REFERENCE), group.reference_table
         columns, shift_W = controller_table.rows.shape[2], controller_table.shift_W
         if table is None or table.rows.shape[2] != columns or table.shift_W is not shift_W:
-            ticks = len(controller_table.rows) * fleet.periods["autopilot"] // fleet.periods["log"] + 3
+            ticks = len(controller_table.rows) * fleet.periods["control"] // fleet.periods["log"] + 3
             table = ReferenceTable(ticks, columns, shift_W, "log")
             group.reference_tables[LOG_REFERENCE] = table
         return table
 
-    def collect(self, fleet: Fleet, *, passed: bool) -> None:
+    def collect(self, fleet: Fleet, *, log_has_run: bool) -> None:
         """Do nothing: a batch is not recorded."""
 
     def log_end(self, fleet: Fleet) -> None:

@@ -16,22 +16,22 @@ from samara.control.depth_observation import require_blocks
 from samara.control.registry import DEFAULT_PERIOD
 from samara.core.algebra import ZERO
 from samara.core.tree import unpacker
-from samara.physics.multirotor import at_rest, environment_of
-from samara.physics.types import BODY, Reference, State, Vehicle
-from samara.scenario.autopilot_sensors import battery_of, cells_of
+from samara.physics.multirotor import complete_environment, state_at_rest
+from samara.physics.types import BODY_STATE_SIZE, Reference, State, Vehicle
+from samara.scenario.autopilot_sensors import cell_count, main_battery
 from samara.scenario.batteries import battery_status
-from samara.scenario.flight_events import Fact
-from samara.scenario.snapshot import require_command, sanitized
+from samara.scenario.flight_events import OccurrenceType
+from samara.scenario.snapshot import require_command, sanitize_command
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
 from samara.sim.setup import DroneSetup, LinkedAutopilot
 from samara.sim.stage import PythonStage, StageSet
 from samara.sim.stages.controller import build_controller, named_controller
 from samara.vehicles.limits import command_bounds, command_range
-from samara.vehicles.trim import at_density
+from samara.vehicles.trim import scale_to_density
 
 if TYPE_CHECKING:
-    from samara.link.sensor_snapshot import Readings, Supply
+    from samara.link.sensor_snapshot import PowerModuleReading, Readings
     from samara.sim.fleet import Fleet
     from samara.sim.group import Group
     from samara.sim.plant import Plant
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 REFERENCE = Reference(ZERO)
 NO_INSTANTS = np.empty(0)
 NO_PLAN = np.empty((0, 0, 0))
-NO_PLAN_ROWS = NO_EXCESS = np.empty((0, 0))
-ROUNDING = 1e-6  # of the range: an excess below this is rounding
+NO_PREDICTED_ROWS = NO_COMMAND_EXCESS = np.empty((0, 0))
+EXCESS_TOLERANCE = 1e-6  # of the range: an excess below this is rounding
 
 
 def clock_parameters(controller: Callable[..., Any]) -> tuple[str, ...]:
@@ -54,39 +54,39 @@ def clock_parameters(controller: Callable[..., Any]) -> tuple[str, ...]:
 
 
 class CheckedCommand:
-    """Commands (channels, n) of controller functions, clipped to the vehicle's range, and the `excess` that was clipped off."""
+    """Commands (channels, n) of controller functions, clipped to the vehicle's range; `command_excess` is the clipped part."""
 
     def __init__(self, vehicle: Vehicle, n: int, names: Sequence[str] = ()) -> None:
         self._range = command_range(vehicle)
         self._low, self._high = self._range or (-math.inf, math.inf)
-        self._rounding = ROUNDING * (self._high - self._low) if self._range else 0.0
+        self._rounding = EXCESS_TOLERANCE * (self._high - self._low) if self._range else 0.0
         bounds = command_bounds(vehicle) if vehicle.servos else None  # without servos all channels have one range
         self._bounds = None if bounds is None else np.array(bounds, dtype=float).T
         self._names = tuple(names) or tuple(f"drone {k}" for k in range(n))
         self.command = np.zeros((vehicle.command_size, n))
-        self.excess = np.zeros_like(self.command)
-        self._any_excess = False
+        self.command_excess = np.zeros_like(self.command)
+        self._has_command_excess = False
 
-    def take(self, drone: int, command: Sequence[float], time_us: int) -> None:
+    def set_command(self, drone: int, command: Sequence[float], time_us: int) -> None:
         """Set the command of one drone.
 
         Raises:
             ValueError: the command is not finite.
         """
-        if self._any_excess:
-            self.excess[:, drone] = 0.0
-            self._any_excess = bool(self.excess.any())
+        if self._has_command_excess:
+            self.command_excess[:, drone] = 0.0
+            self._has_command_excess = bool(self.command_excess.any())
         if self._bounds is None and (
             math.isfinite(sum(command)) and self._low <= min(command) and max(command) <= self._high
         ):
             self.command[:, drone] = command
             return
         require_command(command, None, f"the controller of {self._names[drone]}", time_us)
-        limited = sanitized(command, self._range)[0] if self._bounds is None else np.clip(command, *self._bounds)
+        limited = sanitize_command(command, self._range)[0] if self._bounds is None else np.clip(command, *self._bounds)
         clipped_part = np.subtract(command, limited)
         self.command[:, drone] = limited
-        self.excess[:, drone] = np.where(np.abs(clipped_part) > self._rounding, clipped_part, 0.0)
-        self._any_excess = bool(self._bounds is None or self.excess.any())
+        self.command_excess[:, drone] = np.where(np.abs(clipped_part) > self._rounding, clipped_part, 0.0)
+        self._has_command_excess = bool(self._bounds is None or self.command_excess.any())
 
 
 class PythonController:
@@ -94,8 +94,8 @@ class PythonController:
 
     A controller with `look_ahead`, m instants from now [s], gets the references at those instants: a `Reference` of arrays. If
     its state has a `prediction` (m, 3), the planned positions, `prediction` (n, m, 3) has those of all drones. Parameters named
-    `time` and `dt` receive the flight time and the controller's period [s]. Commands are clipped to their range; `excess`
-    (channels, n) is the clipped part, 0 elsewhere.
+    `time` and `dt` receive the flight time and the controller's period [s]. Commands are clipped to their range;
+    `command_excess` (channels, n) is the clipped part, 0 elsewhere.
     """
 
     def __init__(
@@ -111,10 +111,14 @@ class PythonController:
         self._clock, self._period = clock_parameters(controller), period
         self._controller, self._vehicle, self._controller_states = controller, vehicle, [controller_state] * n
         self._checked = CheckedCommand(vehicle, n, names)
-        self.command, self.excess, self.invalid_count = self._checked.command, self._checked.excess, np.zeros(n)
-        self._unpack_state, self._unpack_reference = unpacker(at_rest(vehicle)), unpacker(REFERENCE)
+        self.command, self.command_excess, self.invalid_count = (
+            self._checked.command,
+            self._checked.command_excess,
+            np.zeros(n),
+        )
+        self._unpack_state, self._unpack_reference = unpacker(state_at_rest(vehicle)), unpacker(REFERENCE)
         self.look_ahead = np.asarray(getattr(controller, "look_ahead", NO_INSTANTS), dtype=float)
-        self.plan, self.prediction = _plan_views(np.full((len(self.look_ahead), 3, n), np.nan))
+        self.predicted_path, self.prediction = _predicted_path_views(np.full((len(self.look_ahead), 3, n), np.nan))
 
     @property
     def continuing_states(self) -> dict[int, Any]:
@@ -142,7 +146,7 @@ class PythonController:
             drone_reference: Reference = self._unpack_reference(row)
             answer = self._controller(state, drone_reference, self._vehicle, controller_state, **clock_arguments)
             command, self._controller_states[drone] = _split_answer(answer, controller_state, len(self.command))
-            self._checked.take(drone, command, time_us)
+            self._checked.set_command(drone, command, time_us)
             prediction = getattr(self._controller_states[drone], "prediction", None)
             if prediction is not None:
                 self.prediction[drone] = prediction
@@ -159,14 +163,21 @@ class ArrayController:
     ) -> None:
         self._controller, self._unchecked_command = controller, controller.command.T
         self._checked = CheckedCommand(vehicle, n, names)
-        self.command, self.excess, self.invalid_count = self._checked.command, self._checked.excess, np.zeros(n)
-        self.look_ahead, (self.plan, self.prediction) = look_ahead, _plan_views(controller.prediction)
+        self.command, self.command_excess, self.invalid_count = (
+            self._checked.command,
+            self._checked.command_excess,
+            np.zeros(n),
+        )
+        self.look_ahead, (self.predicted_path, self.prediction) = (
+            look_ahead,
+            _predicted_path_views(controller.prediction),
+        )
 
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         """Compute the commands of all drones at once."""
         self._controller.run(estimate, ahead)
         for drone, drone_command in enumerate(self._unchecked_command.tolist()):
-            self._checked.take(drone, drone_command, time_us)
+            self._checked.set_command(drone, drone_command, time_us)
 
     def close(self) -> None:
         """Do nothing: no processes were started."""
@@ -176,19 +187,23 @@ class AutopilotController:
     """An external autopilot in lockstep: it receives the sensor readings of this instant, and its answer is awaited."""
 
     look_ahead = NO_INSTANTS
-    plan = NO_PLAN_ROWS
+    predicted_path = NO_PREDICTED_ROWS
     prediction = NO_PLAN
-    excess = NO_EXCESS
+    command_excess = NO_COMMAND_EXCESS
 
     def __init__(self, linked: LinkedAutopilot, group: "Group") -> None:
-        from samara.link.motor_outputs import commands_code, outputs_code
-        from samara.link.sensor_snapshot import Senses
+        from samara.link.motor_outputs import compile_motor_outputs, compile_thrust_outputs
+        from samara.link.sensor_snapshot import SensorReader
 
         plant = group.plant
         self._link, self._plant = linked.link, plant
-        self._senses, self._power = Senses(group.sensors), PowerModule(plant)
+        self._senses, self._power = SensorReader(group.sensors), PowerModule(plant)
         vehicle = plant.vehicle
-        code = commands_code(vehicle) if linked.commands_motors else outputs_code(vehicle, linked.hover_output)
+        code = (
+            compile_motor_outputs(vehicle)
+            if linked.commands_motors
+            else compile_thrust_outputs(vehicle, linked.hover_output)
+        )
         self._machine = code.machine()
         self.command = self._machine.carry
         self.invalid_count = np.zeros(1)
@@ -196,9 +211,11 @@ class AutopilotController:
 
     def begin(self, reference: np.ndarray, time_us: int) -> None:
         """Send the sensor readings; `run` awaits the answer, so that several autopilots compute in parallel."""
-        p_v_q_omega = self._plant.state[:BODY, 0].tolist()
+        p_v_q_omega = self._plant.state[:BODY_STATE_SIZE, 0].tolist()
         readings = self._senses.read(time_us, p_v_q_omega, reference[:, 0].tolist())
-        speeds = tuple(self._plant.state[BODY : BODY + len(self._plant.vehicle.rotors), 0].tolist())
+        speeds = tuple(
+            self._plant.state[BODY_STATE_SIZE : BODY_STATE_SIZE + len(self._plant.vehicle.rotors), 0].tolist()
+        )
         supply = self._power.read(time_us)
         self._readings = readings._replace(supply=supply, rotor_speed=speeds)
         self._link.begin(self._readings)
@@ -207,7 +224,7 @@ class AutopilotController:
         """Convert the autopilot's outputs to the vehicle's command."""
         if self._readings is None or self._readings.time_us != time_us:
             self.begin(reference, time_us)
-        self._machine.held[:, 0] = self._link.exchange(self._readings)
+        self._machine.held_inputs[:, 0] = self._link.exchange(self._readings)
         self._readings = None
         self._machine.run()
 
@@ -215,7 +232,7 @@ class AutopilotController:
         """Do nothing: the fleet closes its links."""
 
 
-def _plan_views(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _predicted_path_views(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return two views of positions (m, 3, n): rows (3 m, n) to record, and (n, m, 3)."""
     return positions.reshape(-1, positions.shape[-1]), positions.transpose(2, 0, 1) if positions.size else NO_PLAN
 
@@ -236,11 +253,11 @@ class PowerModule:
     """Measures a plant's battery every `BATTERY_PERIOD_US`."""
 
     def __init__(self, plant: "Plant") -> None:
-        self._plant, self._battery, self._next_us = plant, battery_of(plant.vehicle), 0
-        self._unpack_state = unpacker(at_rest(plant.vehicle))
-        self._unpack_environment = unpacker(environment_of(plant.vehicle))
+        self._plant, self._battery, self._next_us = plant, main_battery(plant.vehicle), 0
+        self._unpack_state = unpacker(state_at_rest(plant.vehicle))
+        self._unpack_environment = unpacker(complete_environment(plant.vehicle))
 
-    def read(self, time_us: int) -> "Supply | None":
+    def read(self, time_us: int) -> "PowerModuleReading | None":
         """Return the supply; None between two readings, and for a vehicle without a battery."""
         if self._battery is None or time_us < self._next_us:
             return None
@@ -250,32 +267,32 @@ class PowerModule:
         command = tuple(self._plant.command[:, 0].tolist())
         batteries = battery_status(state, command, self._plant.vehicle, environment)
         current = sum(battery.current for battery in batteries)
-        from samara.link.sensor_snapshot import Supply
+        from samara.link.sensor_snapshot import PowerModuleReading
 
-        return Supply(
+        return PowerModuleReading(
             batteries[0].voltage,
             current,
             batteries[0].charge,
-            cells_of(self._battery),
+            cell_count(self._battery),
             float(self._battery.capacity) * len(batteries),
         )
 
 
-def make_controller(group: "Group") -> PythonController | ArrayController | AutopilotController:
+def create_controller(group: "Group") -> PythonController | ArrayController | AutopilotController:
     """Create the Python controller of a group's drones."""
     setup, n = group.setup, len(group)
     if isinstance(setup.controller, LinkedAutopilot):
         return AutopilotController(setup.controller, group)
     named = named_controller(setup)
     controller: Any = setup.controller if named is None else named.call
-    state = None if named is None else named.memory
+    state = None if named is None else named.initial_state
     if named is None:
-        state = getattr(controller, "initial_memory", ())
-    vehicle = at_density(setup.controller_vehicle, setup.flight.environment.air_density)
-    array_controller = controller.on_arrays(vehicle, n) if hasattr(controller, "on_arrays") else None
+        state = getattr(controller, "initial_state", ())
+    vehicle = scale_to_density(setup.controller_vehicle, setup.flight.environment.air_density)
+    array_controller = controller.batch_controller(vehicle, n) if hasattr(controller, "batch_controller") else None
     if array_controller is not None:
         return ArrayController(array_controller, vehicle, controller.look_ahead, n=n, names=group.names)
-    period = setup.flight.period("autopilot")
+    period = setup.flight.period("control")
     return PythonController(controller, vehicle, state, n=n, names=group.names, period=period)
 
 
@@ -286,20 +303,20 @@ def require_valid(fleet: "Fleet", group: "Group", time_us: int, counts: np.ndarr
         return
     index, time = group.drones[int(np.argmax(counts))], time_us / MICROSECONDS
     if not group.invalid_reported:
-        fleet.note(index, Fact.COMMAND_NOT_FINITE, time_us=time_us)
-    message = f"{fleet.name_of(index)}: the controller gave a command that is not a number by {time:.6f} s"
+        fleet.record_occurrence(index, OccurrenceType.COMMAND_NOT_FINITE, time_us=time_us)
+    message = f"{fleet.drone_name(index)}: the controller returned a command that is not finite, at {time:.6f} s at the latest"
     if fleet.scenario.strict:
         raise FloatingPointError(f"{message}; expected finite numbers")
     if not group.invalid_reported:
-        fleet.say("warning", f"{message}; it was taken as 0", time_us=time_us)
-        warnings.warn(f"{message}; it was taken as 0", RuntimeWarning, stacklevel=2)
+        fleet.log_message("warning", f"{message}; it was replaced by 0", time_us=time_us)
+        warnings.warn(f"{message}; it was replaced by 0", RuntimeWarning, stacklevel=2)
     group.invalid_reported = count
 
 
 class ControllerStage(PythonStage):
     """The controllers of all drones; Python calls functions, predictive controllers and external autopilots."""
 
-    rate = "autopilot"
+    rate = "control"
     reason = "controller in Python"
     needs_tables = False
 
@@ -318,7 +335,7 @@ class ControllerStage(PythonStage):
 
     def runs_in_python(self, group: "Group") -> bool:
         """Whether Python computes the commands of a group."""
-        return bool(group.sets[self.name][0].python)
+        return bool(group.sets[self.name][0].python_reason)
 
     def references(self, fleet: "Fleet", group: "Group") -> tuple[np.ndarray, np.ndarray]:
         """Return the references of a group's drones, now and over the controllers' horizon."""
@@ -333,16 +350,16 @@ class ControllerStage(PythonStage):
             return
         self._groups = fleet.groups
         for group in fleet.groups:
-            if not group.sets[self.name][0].python:
+            if not group.sets[self.name][0].python_reason:
                 require_camera(group)
                 continue
-            group.controller = make_controller(group)
+            group.controller = create_controller(group)
             for column, index in enumerate(group.drones):
                 if index in fleet.controller_states and hasattr(group.controller, "resume"):
                     group.controller.resume(column, fleet.controller_states.pop(index))
-            if len(group.controller.plan):
-                group.slots["plan"] = group.controller.plan
-                group.templates["plan"] = (0.0,) * len(group.controller.plan)
+            if len(group.controller.predicted_path):
+                group.slots["predicted_path"] = group.controller.predicted_path
+                group.templates["predicted_path"] = (0.0,) * len(group.controller.predicted_path)
 
     def update(self, fleet: "Fleet") -> None:
         time_us = fleet.time_us
@@ -357,15 +374,15 @@ class ControllerStage(PythonStage):
                 self._control(group, reference, ahead, time_us)
                 self.override(fleet, group)
             except fleet.links.lost_error as error:
-                fleet.ended = f"the flight ended at {fleet.time:.3f} s: {error}"
-                fleet.say("error", fleet.ended)
+                fleet.end_reason = f"the flight ended at {fleet.time:.3f} s: {error}"
+                fleet.log_message("error", fleet.end_reason)
                 for index in group.drones:
-                    fleet.note(index, Fact.AUTOPILOT_LOST)
+                    fleet.record_occurrence(index, OccurrenceType.AUTOPILOT_LOST)
             if fleet.scenario.strict:
                 require_valid(fleet, group, fleet.time_us, group.controller.invalid_count)
-            if "excess" in group.tables and group.controller.excess.any():
+            if "command_excess" in group.tables and group.controller.command_excess.any():
                 self._report_excess(fleet, group)
-                group.tables["excess"].add(time_us, group.controller.excess)
+                group.tables["command_excess"].add(time_us, group.controller.command_excess)
             if "command" in group.tables:  # batches without recordings have no such table
                 group.tables["command"].add(time_us, group.slots["command"])
 
@@ -379,24 +396,30 @@ class ControllerStage(PythonStage):
 
     def _report_excess(self, fleet: "Fleet", group: "Group") -> None:
         """Report commands out of range: an error if strict, else one warning for each drone."""
-        motors, bounds, excess = len(group.vehicle.rotors), command_bounds(group.vehicle), group.controller.excess
+        motors, bounds, excess = (
+            len(group.vehicle.rotors),
+            command_bounds(group.vehicle),
+            group.controller.command_excess,
+        )
         for column in np.flatnonzero(excess.any(axis=0)):
             index, channel = group.drones[column], int(np.flatnonzero(excess[:, column])[0])
             requested = group.controller.command[channel, column] + excess[channel, column]
             low, high = (-math.inf, math.inf) if bounds is None else bounds[channel]
             actuator = f"motor {channel}" if not motors or channel < motors else f"servo {channel - motors}"
             message = (
-                f"{fleet.name_of(index)}: the controller's command of {actuator} is {requested:.6g} "
+                f"{fleet.drone_name(index)}: the controller's command of {actuator} is {requested:.6g} "
                 f"at {fleet.time:.6f} s; expected a number within [{low:g}, {high:g}]"
             )
             if index not in self._warned:
-                fleet.note(index, Fact.COMMAND_OUT_OF_RANGE, number=channel, value=float(requested))
+                fleet.record_occurrence(
+                    index, OccurrenceType.COMMAND_OUT_OF_RANGE, part_index=channel, value=float(requested)
+                )
             if fleet.scenario.strict:
-                fleet.say("error", message)
+                fleet.log_message("error", message)
                 raise ValueError(message)
             if index not in self._warned:
                 self._warned.add(index)
-                fleet.say("warning", f"{message}; it is clipped to that range")
+                fleet.log_message("warning", f"{message}; it is clipped to that range")
                 warnings.warn(f"{message}; it is clipped to that range", RuntimeWarning, stacklevel=2)
 
 
@@ -406,13 +429,13 @@ def require_camera(group: "Group") -> Sensor | None:
     Raises:
         ValueError: the drone has no depth camera, or one that the policy cannot use.
     """
-    if not len(getattr(group.templates.get("controller_state"), "picture", ())):
+    if not len(getattr(group.templates.get("controller_state"), "depth_blocks", ())):
         return None
-    cameras = [sensor for sensor in group.setup.sensors if sensor.kind == "depth_camera"]
+    cameras = [sensor for sensor in group.setup.sensors if sensor.type_name == "depth_camera"]
     if not cameras:
         raise ValueError(
             f"{group.names[0]}: its policy uses a depth camera; expected one among its sensors, as "
             '{ part = "d435", width = 64, height = 48 }'
         )
-    require_blocks(*cameras[0].about.part.shape)
+    require_blocks(*cameras[0].model.part.shape)
     return cameras[0]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samara.control.depth_observation import nearness
+from samara.control.depth_observation import block_inverse_distance
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
@@ -49,7 +49,7 @@ class SensorsStage(PythonStage):
     def prepare(self, fleet: "Fleet") -> None:
         """Pass the last depth images to policies whose state was reset."""
         for group in fleet.groups:
-            show_depth_image(group)
+            write_depth_image(group)
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> Array:
         """Mark the instants at which a sensor that is not traced samples, or its reading arrives."""
@@ -57,7 +57,7 @@ class SensorsStage(PythonStage):
         for rows in (rows for group in fleet.groups for rows in group.sensors if not rows.sensor.traced):
             for offset in (0, rows.delay_us):
                 due |= (times_us >= offset) & ((times_us - offset) % rows.period_us == 0)
-        return due & span.at(fleet.schedule.clock("sensor"))
+        return due & span.due_rows(fleet.schedule.clock("sensor"))
 
     def update(self, fleet: "Fleet") -> None:
         for group in fleet.groups:
@@ -67,11 +67,11 @@ class SensorsStage(PythonStage):
                 if fleet.time_us % rows.period_us == 0:
                     self._sample(fleet, group, rows)
                 if self._receive(fleet.time_us, group, rows):
-                    show_depth_image(group)
+                    write_depth_image(group)
                     if rows.sensor.name in group.tables:
                         group.tables[rows.sensor.name].add(fleet.time_us, rows.reading)
 
-    def _state(self, group: "Group", column: int, sensor: Sensor) -> SensorState:
+    def _sensor_state(self, group: "Group", column: int, sensor: Sensor) -> SensorState:
         key = group.drones[column], sensor.name
         if key not in self._states:
             state: Any = ()
@@ -79,7 +79,7 @@ class SensorsStage(PythonStage):
                 sensor_normals = normals(
                     group.seeds[column],
                     f"sensor {sensor.name} start",
-                    int(group.numbers[column]),
+                    int(group.drone_numbers[column]),
                     0,
                     sensor.start_normals,
                 )
@@ -94,9 +94,9 @@ class SensorsStage(PythonStage):
         for column in range(len(group)):
             count = sensor.normals_needed
             sensor_normals = normals(
-                group.seeds[column], f"sensor {sensor.name}", int(group.numbers[column]), tick, count
+                group.seeds[column], f"sensor {sensor.name}", int(group.drone_numbers[column]), tick, count
             )
-            sensor_state = self._state(group, column, sensor)
+            sensor_state = self._sensor_state(group, column, sensor)
             if is_ray_sensor(sensor):
                 self._rays = self._rays or RayCaster()
                 values = self._rays.cast(fleet, group, column, sensor, sensor_normals)
@@ -110,7 +110,7 @@ class SensorsStage(PythonStage):
         """Accept the readings whose delay has passed; return whether one arrived."""
         has_arrived = False
         for column in range(len(group)):
-            queue = self._state(group, column, rows.sensor).queue
+            queue = self._sensor_state(group, column, rows.sensor).queue
             if not queue or queue[0][0] > time_us:
                 continue
             (_, values), has_arrived = queue.popleft(), True
@@ -147,10 +147,12 @@ def _measure(
     return np.array(reading, dtype=float)
 
 
-def show_depth_image(group: "Group") -> None:
+def write_depth_image(group: "Group") -> None:
     """Write the last image of the first depth camera into the controller state of a vision policy."""
     camera = require_camera(group) if "controller_state" in group.slots else None
     if camera is not None:
-        camera_part, depth_images = camera.about.part, group.slots[f"{camera.name}/reading"]
-        nearness_images = nearness(depth_images.T.reshape(len(group), *camera_part.shape), camera_part.farthest)
-        group.rows("controller_state.picture")[:] = nearness_images.T
+        camera_part, depth_images = camera.model.part, group.slots[f"{camera.name}/reading"]
+        nearness_images = block_inverse_distance(
+            depth_images.T.reshape(len(group), *camera_part.shape), camera_part.max_range
+        )
+        group.rows("controller_state.depth_blocks")[:] = nearness_images.T

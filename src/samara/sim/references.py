@@ -9,7 +9,7 @@ import numpy as np
 
 from samara.compiler.llvm.flight_loop import Operation
 from samara.compiler.llvm.tape_interpreter import tabulator
-from samara.compiler.trace.tape_scalar import taped
+from samara.compiler.trace.tape_scalar import record_tape
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.types import REFERENCE_FIELDS
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
     from samara.sim.group import Group
 
-Function = Callable[[Any], Any]
+TimeFunction = Callable[[Any], Any]
 
-WORTH_COMPILING = 5000  # rows: NumPy evaluates as many in the time the compiled code takes to load
+MIN_COMPILED_ROWS = 5000  # rows: NumPy evaluates as many in the time the compiled code takes to load
 
 
 class _IdentityKey:
@@ -30,7 +30,7 @@ class _IdentityKey:
 
     __slots__ = ("function",)
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: TimeFunction) -> None:
         self.function = function
 
     def __hash__(self) -> int:
@@ -40,17 +40,17 @@ class _IdentityKey:
         return isinstance(other, _IdentityKey) and other.function is self.function
 
 
-class Tables:
+class TableFiller:
     """Fills tables, and caches the compiled code of each function."""
 
-    def __init__(self, worth_compiling: int = WORTH_COMPILING) -> None:
-        self.left_to_numpy = worth_compiling
+    def __init__(self, min_compiled_rows: int = MIN_COMPILED_ROWS) -> None:
+        self.numpy_rows_left = min_compiled_rows
         self._filler = lru_cache(maxsize=4096)(_filler)
 
-    def fill(self, rows: Array, function: Function, times: Array) -> None:
+    def fill(self, rows: Array, function: TimeFunction, times: Array) -> None:
         """rows[k, i] ← leaf i of function(times[k])."""
-        if self.left_to_numpy > 0:
-            self.left_to_numpy -= len(times)
+        if self.numpy_rows_left > 0:
+            self.numpy_rows_left -= len(times)
             _fill_with_numpy(rows, function, times)
         else:
             self._filler(_IdentityKey(function))(rows, times)
@@ -58,19 +58,19 @@ class Tables:
 
 def _filler(key: _IdentityKey) -> Callable[[Array, Array], None]:
     try:
-        program, numbers = taped(key.function)
+        program, numbers = record_tape(key.function)
         fill, constants = tabulator(program), np.array(numbers)
     except Exception:  # a user's function may raise anything when called with a symbol
         return lambda rows, times: _fill_with_numpy(rows, key.function, times)
     return lambda rows, times: fill(rows, times, constants)
 
 
-def _fill_with_numpy(rows: Array, function: Function, times: Array) -> None:
+def _fill_with_numpy(rows: Array, function: TimeFunction, times: Array) -> None:
     for column, leaf in zip(rows.T, flatten(function(times)), strict=True):
         column[:] = leaf
 
 
-NOTHING = np.empty((0, 0, 0))
+EMPTY_ROWS = np.empty((0, 0, 0))
 
 
 class ReferenceTable:
@@ -80,26 +80,26 @@ class ReferenceTable:
     same path at different positions, the rows have one column, and `shift_W` (3, drones) is added to its position.
     """
 
-    def __init__(self, ticks: int, drones: int, shift_W: Array | None = None, clock: str = "autopilot") -> None:
+    def __init__(self, ticks: int, drones: int, shift_W: Array | None = None, clock: str = "control") -> None:
         self.rows = np.zeros((ticks, len(REFERENCE_FIELDS), drones if shift_W is None else 1))
         self.first = np.zeros(1, dtype=np.int64)
         self.count = 0
         self.shift_W, self.clock = shift_W, clock
 
 
-TABLES = Tables()  # shared by all flights of the process
+TABLE_FILLER = TableFiller()  # shared by all flights of the process
 
 
 def tabulate_references(
-    drones: Sequence[DroneSetting], times_us: Array, out: Array = NOTHING, *, shifted: bool = True
+    drones: Sequence[DroneSetting], times_us: Array, out: Array = EMPTY_ROWS, *, add_shift: bool = True
 ) -> Array:
     """Tabulate the references of the drones' tasks: (times, fields, drones).
 
     Args:
         drones: settings with the tasks.
-        times_us: of the flight  [µs].
+        times_us: flight times  [µs].
         out: written in place if it has the right shape, as allocating takes longer than filling.
-        shifted: whether to add each task's `shift_W`.
+        add_shift: whether to add each task's `shift_W`.
     """
     columns_by_task: dict[Any, list[int]] = {}  # columns by path and start: they differ by a shift
     for column, drone in enumerate(drones):
@@ -108,11 +108,11 @@ def tabulate_references(
     rows = out if out.shape == shape else np.empty(shape)
     for (_, since_us), columns in columns_by_task.items():
         first, function = columns[0], drones[columns[0]].task.reference
-        TABLES.fill(rows[:, :, first], function, (times_us - since_us) / MICROSECONDS)
+        TABLE_FILLER.fill(rows[:, :, first], function, (times_us - since_us) / MICROSECONDS)
         if len(columns) > 1:
             targets = slice(first, None) if len(columns) == len(drones) else columns
             rows[:, :, targets] = rows[:, :, first, None].copy()
-    if shifted:
+    if add_shift:
         rows[:, :3] += shifts_W(drones)
     return rows
 
@@ -138,7 +138,7 @@ def fill_table(fleet: "Fleet", group: "Group", table: ReferenceTable, until_us: 
     table.first[0], table.count = tick, min(max(last - tick, fleet.block_us // period) + 2, len(table.rows))
     ticks = np.arange(tick, tick + table.count, dtype=np.int64)
     drones = fleet.drone_settings(group)[: table.rows.shape[2]]
-    tabulate_references(drones, ticks * period, out=table.rows[: table.count], shifted=table.shift_W is None)
+    tabulate_references(drones, ticks * period, out=table.rows[: table.count], add_shift=table.shift_W is None)
 
 
 def take_operations(table: ReferenceTable, target: Array, due: int, period: int) -> list[Operation]:
@@ -163,7 +163,7 @@ def is_shared(drones: Sequence[DroneSetting]) -> bool:
 def current_references(fleet: "Fleet", group: "Group") -> Array:
     """Return the references at this tick of the controller: (fields, drones)."""
     fill_table(fleet, group, group.reference_table, fleet.time_us)
-    references: Array = group.reference_table.rows[fleet.tick("autopilot") - int(group.reference_table.first[0])]
+    references: Array = group.reference_table.rows[fleet.tick("control") - int(group.reference_table.first[0])]
     if group.reference_table.shift_W is None:
         return references
     references = np.repeat(references, len(group.drones), axis=1)
@@ -174,9 +174,9 @@ def current_references(fleet: "Fleet", group: "Group") -> Array:
 def references_ahead(fleet: "Fleet", group: "Group") -> Array:
     """Return the references over the controllers' horizon: (instants, fields, drones)."""
     if not group.look_ahead.size:
-        return NOTHING
-    period, tick = fleet.periods["autopilot"], fleet.tick("autopilot")
-    first, rows = group.plans.get("rows ahead", (0, NOTHING))
+        return EMPTY_ROWS
+    period, tick = fleet.periods["control"], fleet.tick("control")
+    first, rows = group.plans.get("rows ahead", (0, EMPTY_ROWS))
     if not 0 <= tick - first < len(rows):
         times_us, rows = _instants_ahead(group.look_ahead.tobytes(), period, fleet.block_us // period + 1)
         references = tabulate_references(fleet.drone_settings(group), tick * period + times_us)

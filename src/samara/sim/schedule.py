@@ -6,19 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.compiler.llvm.flight_loop import ROW
+from samara.compiler.llvm.flight_loop import ROW_FIELDS
 from samara.core.types import Array
 from samara.scenario.timeline import MICROSECONDS, Timeline, plant_steps
 
 
 class Span(NamedTuple):
-    """Rows of a schedule (`samara.compiler.llvm.flight_loop.ROW`), with their times [µs] and the bits that are due."""
+    """Rows of a schedule (`samara.compiler.llvm.flight_loop.ROW_FIELDS`), with their times [µs] and the bits that are due."""
 
     rows: Array
     times_us: Array
     due: Array
 
-    def at(self, bit: int) -> Array:
+    def due_rows(self, bit: int) -> Array:
         """Mark the rows at which a bit is due."""
         due: Array = (self.due & bit) != 0
         return due
@@ -38,8 +38,8 @@ class Schedule:
         self._extra = np.array([*timeline.extra_us, timeline.end_us], dtype=np.int64)
         self._bits: dict[tuple[int, int], int] = {}
         self._axes = sorted({period for axis, period in timeline.periods if axis != "physics"})
-        self.moving = 1 << 62  # set on rows that physics steps lead to
-        self.instant = 1 << 61  # set on instants, but not on the ends of shortened steps
+        self.physics_bit = 1 << 62  # set on rows that physics steps lead to
+        self.instant_bit = 1 << 61  # set on instants, but not on the ends of shortened steps
         self._cached_span: tuple[tuple[Any, ...], int, Span] = ((), 0, Span(*[np.empty(0)] * 3))  # key, start, span
         for period in self._axes:
             self.bit(period)
@@ -62,39 +62,39 @@ class Schedule:
         candidates += [int(time) for time in self._extra if time > time_us]
         return min(candidates)
 
-    def span(self, start_us: int, end_us: int, *, again: bool = False) -> Span:
-        """Return the instants after `start_us` up to `end_us`; with `again`, `start_us` is the first.
+    def span(self, start_us: int, end_us: int, *, include_start: bool = False) -> Span:
+        """Return the instants after `start_us` up to `end_us`; with `include_start`, `start_us` is the first.
 
         Consecutive blocks differ only in time if everything due in them is periodic: the last span is cached.
         """
         frame = lcm(self._physics_us, *(period for period, _ in self._bits))
         is_periodic = start_us >= max((offset for _, offset in self._bits), default=0)
         if not is_periodic or ((self._extra >= start_us) & (self._extra <= end_us)).any():
-            return self._build_span(start_us, end_us, again=again)
-        key = start_us % frame, end_us - start_us, again, len(self._bits)
+            return self._build_span(start_us, end_us, include_start=include_start)
+        key = start_us % frame, end_us - start_us, include_start, len(self._bits)
         if self._cached_span[0] != key:
-            self._cached_span = key, start_us, self._build_span(start_us, end_us, again=again)
+            self._cached_span = key, start_us, self._build_span(start_us, end_us, include_start=include_start)
         _, cached_start_us, cached = self._cached_span
         times_us, rows = cached.times_us + (start_us - cached_start_us), cached.rows.copy()
-        rows[:, ROW.index("time_us")] = times_us
-        rows.view(np.float64)[:, ROW.index("time")] = times_us / MICROSECONDS
+        rows[:, ROW_FIELDS.index("time_us")] = times_us
+        rows.view(np.float64)[:, ROW_FIELDS.index("time")] = times_us / MICROSECONDS
         return Span(rows, times_us, cached.due)
 
-    def _build_span(self, start_us: int, end_us: int, *, again: bool) -> Span:
-        first = start_us if again else start_us + 1
+    def _build_span(self, start_us: int, end_us: int, *, include_start: bool) -> Span:
+        first = start_us if include_start else start_us + 1
         ticks = [np.arange(-(-first // period) * period, end_us + 1, period) for period in self._axes]
         extra = self._extra[(self._extra >= first) & (self._extra <= end_us)]
-        instants = np.unique(np.concatenate([*ticks, extra, [start_us] if again else []]).astype(np.int64))
+        instants = np.unique(np.concatenate([*ticks, extra, [start_us] if include_start else []]).astype(np.int64))
         previous_us = np.concatenate([[start_us], instants[:-1]])
         steps, remainder = np.divmod(instants - previous_us, self._physics_us)
-        due = np.full(len(instants), self.instant, dtype=np.int64)
+        due = np.full(len(instants), self.instant_bit, dtype=np.int64)
         for (period, offset), bit in self._bits.items():
             due |= bit * ((instants >= offset) & ((instants - offset) % period == 0))
         length = np.full(len(instants), self._physics_us)
         if remainder.any() or (previous_us % self._physics_us)[steps > 0].any():
             instants, steps, length, due = self._split(previous_us, instants, due)
-        due |= self.moving * (steps > 0)
-        rows = np.empty((len(instants), len(ROW)), dtype=np.int64)
+        due |= self.physics_bit * (steps > 0)
+        rows = np.empty((len(instants), len(ROW_FIELDS)), dtype=np.int64)
         rows[:, 0], rows[:, 1], rows[:, 2] = instants, steps, due
         in_seconds = rows.view(np.float64)
         in_seconds[:, 3], in_seconds[:, 4] = length / MICROSECONDS, instants / MICROSECONDS

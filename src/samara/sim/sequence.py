@@ -31,7 +31,7 @@ def standard_sequence(
     world, drones = scenario.world, scenario.drones
     ground: tuple[Entry, ...] = ()
     downwash: tuple[Entry, ...] = ()
-    if world.solids or world.terrain is not None:
+    if world.obstacles or world.terrain is not None:
         ground = (GROUND,)
     if len(drones) > 1 and any(drone.vehicle.has("downwash") for drone in drones):
         from samara.sim.stages.downwash import DownwashStage

@@ -5,22 +5,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.registry import Tuned, as_tuned
+from samara.control.registry import ControllerSpec, coerce_controller_spec
 from samara.core.tree import flatten
 from samara.estimate.estimator import Fusion
 from samara.estimate.ideal import TRUTH, Estimator
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.physics.types import Environment, Vehicle
-from samara.scenario.batteries import with_cells
-from samara.scenario.events import DroneSetting, Setting
+from samara.scenario.batteries import reduce_cells
+from samara.scenario.events import DroneSetting, FlightSettings
 from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.snapshot import Faults
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import World
-from samara.sensors.registry import faults_of, seeing
-from samara.sensors.sensor import Scene, Sensor
-from samara.vehicles.defaults import cut
+from samara.sensors.registry import attach_scene, fault_names
+from samara.sensors.sensor import RayScene, Sensor
+from samara.vehicles.defaults import release_load
 from samara.vehicles.payload import with_payload
 from samara.wind.sources import WindSource
 
@@ -36,7 +36,7 @@ class FlightSetup:
     periods: dict[str, int]
     integrator: str = "rk4"
     backend: str = "llvm"
-    wind_at_hubs: bool = False
+    wind_per_rotor: bool = False
     is_frozen: bool = False  # a fault freezes estimates of at least one drone
     can_interrupt: bool = True  # a compiled flight may stop for Python
     drones: int = 1
@@ -87,10 +87,10 @@ class DroneSetup(NamedTuple):
         return self.vehicle if self.model is None else self.model
 
     @property
-    def tuned_controller(self) -> Tuned | None:
+    def tuned_controller(self) -> ControllerSpec | None:
         """The controller, if it is a named one; None for functions and autopilots."""
-        controller = as_tuned(self.controller)
-        return controller if isinstance(controller, Tuned) else None
+        controller = coerce_controller_spec(self.controller)
+        return controller if isinstance(controller, ControllerSpec) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class LinkedAutopilot:
     commands_motors: bool = False
 
 
-def initial_setting(scenario: Scenario) -> Setting:
+def initial_setting(scenario: Scenario) -> FlightSettings:
     """Return the setting at the start: the drones' tasks, without faults."""
     drones = (
         DroneSetting(
@@ -114,11 +114,11 @@ def initial_setting(scenario: Scenario) -> Setting:
         )
         for drone in scenario.drones
     )
-    return Setting(tuple(drones), scenario.wind)
+    return FlightSettings(tuple(drones), scenario.wind)
 
 
 def flight_setup(
-    scenario: Scenario, setting: Setting, periods: dict[str, int], *, can_interrupt: bool = True
+    scenario: Scenario, setting: FlightSettings, periods: dict[str, int], *, can_interrupt: bool = True
 ) -> FlightSetup:
     """Collect the data common to all drones of a flight under a setting."""
     return FlightSetup(
@@ -129,7 +129,7 @@ def flight_setup(
         periods,
         scenario.integrator,
         scenario.backend,
-        scenario.wind_at_hubs,
+        scenario.wind_per_rotor,
         any(drone.faults.estimator_frozen or drone.faults.sensors for drone in setting.drones),
         can_interrupt,
         len(setting.drones),
@@ -141,14 +141,14 @@ def drone_setup(
 ) -> DroneSetup:
     """Set up one drone under a setting: with its load, its battery, and sensors that detect the world's solids."""
     world = scenario.world
-    airframe = drone.vehicle if drone_setting.cable_holds else cut(drone.vehicle)
-    vehicle = with_payload(with_cells(airframe, drone_setting.faults.cells_left), drone_setting.payload)
+    airframe = drone.vehicle if drone_setting.cable_attached else release_load(drone.vehicle)
+    vehicle = with_payload(reduce_cells(airframe, drone_setting.faults.remaining_cells), drone_setting.payload)
     sensors = drone.sensors
-    if world.solids or world.terrain is not None:
+    if world.obstacles or world.terrain is not None:
         # Rays hit the solids and the ground plane; above a height map, its tangent plane below the drone.
         ground = scenario.environment.ground if world.terrain is None else None
-        scene = Scene(tuple(solid.solid for solid in world.solids), ground)
-        sensors = tuple(seeing(sensor, scene, world.terrain) for sensor in sensors)
+        scene = RayScene(tuple(solid.solid for solid in world.obstacles), ground)
+        sensors = tuple(attach_scene(sensor, scene, world.terrain) for sensor in sensors)
     motor_map = tuple(np.argsort(drone.motor_map).tolist()) if drone.motor_map else ()
     drone_controller = drone.controller if controller is None else controller
     return DroneSetup(
@@ -170,13 +170,13 @@ def setting_values(setup: DroneSetup, setting: DroneSetting) -> dict[str, tuple[
     values: dict[str, tuple[float, ...]] = {
         "armed": (float(setting.armed or is_linked),),
         "environment.battery_connected": (float(faults.battery_connected),),
-        "environment.motor_power": tuple(faults.motor_power) if setup.vehicle.rotors else (),
+        "environment.motor_effectiveness": tuple(faults.motor_effectiveness) if setup.vehicle.rotors else (),
     }
     for sensor in setup.sensors:
-        failed = faults_of(sensor) & faults.sensors
+        failed = fault_names(sensor) & faults.sensors
         values[f"{sensor.name}/silent"] = (float(bool(failed)),)
     if setup.flight.is_frozen and setup.estimator != TRUTH:
-        size = len(flatten(at_rest(setup.vehicle)))
+        size = len(flatten(state_at_rest(setup.vehicle)))
         frozen = set() if isinstance(setup.estimator, Fusion) else frozen_components(faults.sensors)
         frozen = set(range(size)) if faults.estimator_frozen else frozen
         values["frozen"] = tuple(float(k in frozen) for k in range(size))

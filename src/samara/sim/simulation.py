@@ -20,16 +20,16 @@ from samara.compiler.compiled_step import STRICT, Precision
 from samara.core.types import Array
 from samara.physics.types import State, Vehicle
 from samara.record.streams import LogLine, Sink
-from samara.scenario.events import Action, At, Event, Setting
+from samara.scenario.events import Event, EventAction, FlightSettings, TimeTrigger
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.snapshot import Bus
-from samara.scenario.timeline import MICROSECONDS, STAGES
-from samara.sim.executors.llvm import Cursor, Program, walk
+from samara.scenario.timeline import CLOCK_ORDER, MICROSECONDS
+from samara.sim.executors.llvm import Cursor, GroupProgram, run_programs
 from samara.sim.executors.python import PythonProgram
 from samara.sim.fleet import BLOCK_US, Fleet
-from samara.sim.fleet_snapshot import bus_of
+from samara.sim.fleet_snapshot import fleet_bus
 from samara.sim.group import Group
-from samara.sim.initial_state import state_at_start, timeline_of
+from samara.sim.initial_state import drone_initial_state, scenario_timeline
 from samara.sim.log import EnvironmentStage, Log, MetricsLog, StatusReport
 from samara.sim.references import fill_table
 from samara.sim.schedule import Schedule, Span
@@ -39,10 +39,10 @@ from samara.sim.stage import (
     CLOCKS,
     EVERY_INSTANT,
     PHYSICS,
-    Arrange,
     Entry,
     PythonStage,
     Stage,
+    StageArrangement,
     StageFactory,
     StageSequence,
     require_stage,
@@ -64,7 +64,7 @@ class StageLine(NamedTuple):
 
     name: str
     rate: float
-    python: str
+    python_reason: str
 
 
 class Simulation:
@@ -75,7 +75,7 @@ class Simulation:
         scenario: Scenario,
         sink: Sink | None = None,
         on_message: Callable[[str], None] = lambda sentence: None,
-        stages: Arrange = lambda standard: standard,
+        stages: StageArrangement = lambda standard: standard,
         *,
         seeds: Sequence[int] = (),
         log: Log | None = None,
@@ -88,18 +88,18 @@ class Simulation:
         Args:
             scenario: the scenario to fly.
             sink: receives the recorded blocks.
-            tell: receives messages of external autopilots as they arrive.
+            on_message: receives messages of external autopilots as they arrive.
             stages: maps the standard sequence to the one to fly, see `samara.sim.stage`.
             seeds: one for each drone, which then is a separate flight.
             log: replaces the recording log.
-            precision: of the compiled code.
+            precision: precision of the compiled code.
             variation: parameters that differ between drones, see `Fleet`.
             states: initial states of the drones; computed from the scenario if empty.
         """
-        self.timeline = timeline_of(scenario)
+        self.timeline = scenario_timeline(scenario)
         self.schedule = Schedule(self.timeline)
         self.fleet = fleet = Fleet(scenario, self.schedule, on_message, seeds, precision=precision, variation=variation)
-        self._programs: list[Program | PythonProgram] = []
+        self._programs: list[GroupProgram | PythonProgram] = []
         self._linked_revision, self._started = -1, False  # the fleet revision of the programs
         self._status, self._environment = StatusReport(len(scenario.drones)), EnvironmentStage()
         fleet.log = self._log = log or Log(sink)
@@ -116,10 +116,10 @@ class Simulation:
             if not states:
                 initial_states: dict[tuple[object, ...], State] = {}  # computed once for drones with equal starts
                 for drone in scenario.drones:
-                    if _start(drone) not in initial_states:
-                        initial_states[_start(drone)] = state_at_start(scenario, drone)
-                states = [initial_states[_start(drone)] for drone in scenario.drones]
-            fleet.form(dict(enumerate(states)))
+                    if _start_key(drone) not in initial_states:
+                        initial_states[_start_key(drone)] = drone_initial_state(scenario, drone)
+                states = [initial_states[_start_key(drone)] for drone in scenario.drones]
+            fleet.form_groups(dict(enumerate(states)))
         except BaseException:
             self.close()
             raise
@@ -134,9 +134,9 @@ class Simulation:
         for entry in (entry for entry in order if entry is not self._environment):
             sets = [stage_set for group in self.groups for stage_set in group.sets[entry.name]]
             is_shown = entry is LOG or (entry.name == "events" and self.scenario.events)
-            if is_shown or any(stage_set.stages or stage_set.python for stage_set in sets):
+            if is_shown or any(stage_set.stages or stage_set.python_reason for stage_set in sets):
                 rate = MICROSECONDS / self.fleet.periods[entry.rate] if entry.rate else 0.0
-                reasons = sorted({stage_set.python for stage_set in sets if stage_set.python})
+                reasons = sorted({stage_set.python_reason for stage_set in sets if stage_set.python_reason})
                 lines.append(StageLine(entry.name, rate, "; ".join(reasons)))
         return lines
 
@@ -157,7 +157,7 @@ class Simulation:
             if self.time_us % MICROSECONDS == 0:
                 progress(self.time_us / MICROSECONDS, total)
         self._finish()
-        progress(self.time_us / MICROSECONDS if self.ended else total, total)
+        progress(self.time_us / MICROSECONDS if self.end_reason else total, total)
 
     def advance(self) -> bool:
         """Fly to the next instant and run its stages; return False if the flight is over."""
@@ -169,7 +169,7 @@ class Simulation:
 
     @property
     def _is_over(self) -> bool:
-        return bool(self.ended) or (self._started and self.time_us >= self.timeline.end_us)
+        return bool(self.end_reason) or (self._started and self.time_us >= self.timeline.end_us)
 
     # The loop --------------------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class Simulation:
         until_us = min(until_us, self.timeline.end_us)
         next_entry, again = 0, not self._started
         self._started = True
-        while next_entry >= 0 and not self.ended:
+        while next_entry >= 0 and not self.end_reason:
             next_entry, again = self._fly_until_change(until_us, next_entry, again), True
             if next_entry >= 0:  # the new reference tables may be shorter
                 until_us = max(self.time_us, min(until_us, self._log.next_flush_us(self.fleet)))
@@ -188,12 +188,12 @@ class Simulation:
         fleet = self.fleet
         self._link()
         self._prepare(until_us)
-        span, cursor = self.schedule.span(fleet.time_us, until_us, again=again), Cursor(0, first_entry)
+        span, cursor = self.schedule.span(fleet.time_us, until_us, include_start=again), Cursor(0, first_entry)
         end = Cursor(len(span.rows) - 1, len(fleet.stages))
-        visits = [visit for visit in self._visits(span) if visit >= cursor]
+        visits = [visit for visit in self._python_visits(span) if visit >= cursor]
         while True:
             visit = visits.pop(0) if visits else end
-            reached = walk(self._programs, span, cursor, Cursor(*visit).next_entry if visit != end else end)
+            reached = run_programs(self._programs, span, cursor, Cursor(*visit).next_entry if visit != end else end)
             entry = fleet.stages[reached.entry - 1]
             if reached == end and visit == end:
                 self._arrive(span, end)
@@ -202,7 +202,7 @@ class Simulation:
             self._arrive(span, reached, collect=entry.needs_tables)
             entry.update(fleet)
             cursor = reached
-            if self.ended:  # the remaining stages of this instant still run
+            if self.end_reason:  # the remaining stages of this instant still run
                 end = Cursor(reached.row, len(fleet.stages))
                 visits = [visit for visit in visits if visit.row == reached.row]
             if fleet.revision != self._linked_revision:
@@ -220,9 +220,9 @@ class Simulation:
         fleet.link()
         fleet.prepare()
         in_python = fleet.scenario.backend == "python"
-        self._programs = [(PythonProgram if in_python else Program)(fleet, group) for group in fleet.groups]
+        self._programs = [(PythonProgram if in_python else GroupProgram)(fleet, group) for group in fleet.groups]
         self._linked_revision = fleet.revision
-        self._choose_block()
+        self._choose_block_length()
 
     def _prepare(self, until_us: int) -> None:
         """Prepare the programs' references, and the dt of their stages, for the flight to `until_us`."""
@@ -232,16 +232,18 @@ class Simulation:
         for program in self._programs:
             program.set_clocks()
 
-    def _choose_block(self) -> None:
+    def _choose_block_length(self) -> None:
         """Choose the block length: the maximum if Python stages rarely run, else 1 s, so that progress is visible and a killed
         process loses little.
         """
         fleet = self.fleet
-        span = self.schedule.span(fleet.time_us, min(fleet.time_us + BLOCK_US, self.timeline.end_us), again=True)
+        span = self.schedule.span(
+            fleet.time_us, min(fleet.time_us + BLOCK_US, self.timeline.end_us), include_start=True
+        )
         visits = sum(int(self._is_due(stage, span).sum()) for stage in fleet.stages)
-        fleet.block_us = fleet.longest_us if visits < RARE_VISITS_HZ else min(fleet.longest_us, BLOCK_US)
+        fleet.block_us = fleet.max_block_us if visits < RARE_VISITS_HZ else min(fleet.max_block_us, BLOCK_US)
 
-    def _visits(self, span: Span) -> list[Cursor]:
+    def _python_visits(self, span: Span) -> list[Cursor]:
         """List the rows and entries at which Python runs a stage, in order."""
         due = []
         for entry_index, entry in enumerate(self.fleet.stages):
@@ -256,7 +258,7 @@ class Simulation:
         return entry.is_due(self.fleet, span, needed=needed)
 
     def python_work(self, until_us: int = MICROSECONDS) -> tuple[PythonWork, ...]:
-        """List the stages that Python runs at every tick of a clock, according to the first second; empty if all are compiled.
+        """List the stages that Python runs at every tick of a clock up to `until_us`; empty if all are compiled.
 
         Single calls, such as those of timed events, do not count.
         """
@@ -265,11 +267,11 @@ class Simulation:
         seconds, work = int(span.times_us[-1]) / MICROSECONDS, []
         for entry in self.fleet.stages:
             rows = self._is_due(entry, span)
-            bits = [self.schedule.instant, *(self.schedule.clock(name) for name in STAGES)]
-            ticks = [int(due.sum()) for due in map(span.at, bits) if due.any() and rows[due].all()]
+            bits = [self.schedule.instant_bit, *(self.schedule.clock(name) for name in CLOCK_ORDER)]
+            ticks = [int(due.sum()) for due in map(span.due_rows, bits) if due.any() and rows[due].all()]
             if ticks and isinstance(entry, PythonStage):
                 sets = [stage_set for group in self.groups for stage_set in group.sets[entry.name]]
-                reasons = sorted({stage_set.python for stage_set in sets if stage_set.python})
+                reasons = sorted({stage_set.python_reason for stage_set in sets if stage_set.python_reason})
                 reason = "; ".join(reasons) or entry.reason
                 work.append(PythonWork(entry.name, reason, max(ticks) / seconds))
         return tuple(work)
@@ -277,10 +279,10 @@ class Simulation:
     def _arrive(self, span: Span, reached: Cursor, *, collect: bool = True) -> None:
         """Set the fleet's time and the count of entries that have run at it."""
         fleet = self.fleet
-        fleet.time_us, fleet.passed = int(span.times_us[reached.row]), reached.entry
+        fleet.time_us, fleet.entries_run = int(span.times_us[reached.row]), reached.entry
         fleet.on_scenario_clock = bool(span.due[reached.row] & self.schedule.clock("scenario"))
         for group in fleet.groups:
-            group.mark_entries_run(fleet.passed)
+            group.mark_entries_run(fleet.entries_run)
         if collect:
             self._collect()
 
@@ -288,22 +290,22 @@ class Simulation:
         """Collect the rows that the programs have written up to the present instant."""
         fleet = self.fleet
         for table in fleet.stream_tables.values():
-            table.count_rows(fleet.time_us, fleet.passed)
+            table.count_rows(fleet.time_us, fleet.entries_run)
         self._status.collect(fleet)
         self._environment.collect(fleet)
-        self._log.collect(fleet, passed=fleet.entry_index("log") < fleet.passed)
+        self._log.collect(fleet, log_has_run=fleet.entry_index("log") < fleet.entries_run)
 
-    def act(self, action: Action, name: str = "") -> None:
+    def apply_action(self, action: EventAction, name: str = "") -> None:
         """Apply an action at the present instant, and log it as an event."""
-        event = Event(At(self.time_us), action, name)
+        event = Event(TimeTrigger(self.time_us), action, name)
         new_setting = event.action(self.setting, self.bus())
-        self.fleet.say("info", event.name)
+        self.fleet.log_message("info", event.name)
         if new_setting is not self.setting:
-            self.fleet.apply(new_setting)
+            self.fleet.apply_setting(new_setting)
             self._environment.update(self.fleet)  # a replay must apply it at the same instant
 
     def _finish(self) -> None:
-        self.fleet.ended = self.fleet.links.part(self.fleet.ended)
+        self.fleet.end_reason = self.fleet.links.finish(self.fleet.end_reason)
         self.flush()
         try:
             self._log.log_end(self.fleet)
@@ -325,7 +327,7 @@ class Simulation:
 
     def bus(self) -> Bus:
         """Return the state of the flight at this instant as a frozen record."""
-        return bus_of(self.fleet)
+        return fleet_bus(self.fleet)
 
     # Attributes of the fleet -----------------------------------------------------------------------------------------
 
@@ -340,7 +342,7 @@ class Simulation:
         return self.fleet.time_us
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> FlightSettings:
         """The drones' present tasks and faults, and the wind."""
         return self.fleet.setting
 
@@ -365,13 +367,13 @@ class Simulation:
         return self.fleet.logs
 
     @property
-    def ended(self) -> str:
+    def end_reason(self) -> str:
         """Why the flight ended early; "" if it did not."""
-        return self.fleet.ended
+        return self.fleet.end_reason
 
 
-def _start(drone: Drone) -> tuple[object, ...]:
-    return id(drone.vehicle), drone.start_W, drone.yaw, drone.airborne, drone.start_charge
+def _start_key(drone: Drone) -> tuple[object, ...]:
+    return id(drone.vehicle), drone.start_W, drone.yaw, drone.airborne, drone.initial_charge
 
 
 def _require_sequence(stages: StageSequence) -> StageSequence:
@@ -391,12 +393,12 @@ def _require_sequence(stages: StageSequence) -> StageSequence:
     return stages
 
 
-def without_autopilots(scenario: Scenario) -> Scenario:
+def replace_autopilots(scenario: Scenario) -> Scenario:
     """Return the scenario with a Python function in place of every external autopilot, so that no link is opened."""
-    return replace(scenario, drones=tuple(map(_without_autopilot, scenario.drones)))
+    return replace(scenario, drones=tuple(map(_replace_autopilot, scenario.drones)))
 
 
-def _without_autopilot(drone: Drone) -> Drone:
+def _replace_autopilot(drone: Drone) -> Drone:
     return drone if drone.autopilot is None else replace(drone, autopilot=None, controller=_zero_command)
 
 

@@ -35,14 +35,14 @@ from samara.core.tree import flatten
 
 if TYPE_CHECKING:
     from samara.physics.types import State
-    from samara.scenario.events import Setting
+    from samara.scenario.events import FlightSettings
     from samara.sim.fleet import Fleet
     from samara.sim.schedule import Span
     from samara.sim.setup import DroneSetup
 
 EVERY_INSTANT, PHYSICS = "", "physics"
-CLOCKS = ("scenario", "wind", "sensor", "estimator", "autopilot", "log")
-CLOCK = ("time", "dt")
+CLOCKS = ("scenario", "wind", "sensor", "estimator", "control", "log")
+CLOCK_INPUTS = ("time", "dt")
 """Readable beside the slots: the flight time and the time since the stage's last update  [s]."""
 
 
@@ -60,7 +60,7 @@ class RandomInputs(NamedTuple):
 class Stage(NamedTuple):
     """`update(*reads[, normals], **parameters) → writes`, at the ticks of a clock.
 
-    `rate` names the clock ("scenario", "wind", "sensor", "estimator", "autopilot", "log", "physics"); the stage is due at every
+    `rate` names the clock ("scenario", "wind", "sensor", "estimator", "control", "log", "physics"); the stage is due at every
     `every`-th of its ticks, `delay` ticks late. Random numbers are counted by the clock's ticks. `initial_dt` is the dt of
     its first update, if it differs from the period. `skip_when(*reads)` is a condition under which `update` would change
     nothing. A stage that `interrupts` stops a compiled flight for the Python stage it belongs to when the last scalar it
@@ -147,22 +147,22 @@ def require_writes(stage: Stage, values: Tree, templates: Sequence[Tree]) -> tup
 
 Normals: TypeAlias = Callable[[str, int], tuple[Tree, ...]]
 """normals(source, count): standard normals a drone draws once, at the start."""
-Initial: TypeAlias = Callable[["State", Normals], Tree]
+InitialValue: TypeAlias = Callable[["State", Normals], Tree]
 
 
 class StageSet(NamedTuple):
     """The stages of one drone under one name, and the slots they add, each with its initial value.
 
-    An initial value is a tree of scalars, or a function `initial(state, normals)` that returns one. `python` is the reason why
-    Python has to compute this part, "" if it is traced. `on_arrays` then builds stages for JAX that work on arrays of many
-    flights, if there are any; `xla_only` is the reason why those cannot run in a GPU kernel.
+    An initial value is a tree of scalars, or a function `initial(state, normals)` that returns one. `python_reason` is
+    why Python has to compute this part, "" if it is traced. `array_stages` then builds stages for JAX that work on
+    arrays of many flights, if there are any; `xla_only_reason` is why those cannot run in a GPU kernel.
     """
 
     stages: tuple[Stage, ...] = ()
-    slots: Mapping[str, Tree | Initial] = {}
-    python: str = ""
-    on_arrays: "Callable[[], StageSet] | None" = None
-    xla_only: str = ""
+    slots: Mapping[str, Tree | InitialValue] = {}
+    python_reason: str = ""
+    array_stages: "Callable[[], StageSet] | None" = None
+    xla_only_reason: str = ""
 
 
 class StageFactory(NamedTuple):
@@ -191,7 +191,7 @@ class PythonStage:
 
     def build(self, setup: "DroneSetup") -> StageSet:
         """Build the traced stages of a drone, or give the reason why there are none."""
-        return StageSet(python=self.reason)
+        return StageSet(python_reason=self.reason)
 
     def update(self, fleet: "Fleet") -> None:
         """Compute this part of the flight at the fleet's present instant."""
@@ -199,19 +199,19 @@ class PythonStage:
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
         """Mark the instants of a span at which to call `update`; `needed` is True if drones remain that are not traced."""
-        ticks = fleet.schedule.clock(self.rate) if self.rate else fleet.schedule.instant
-        return span.at(ticks if needed else 0)
+        ticks = fleet.schedule.clock(self.rate) if self.rate else fleet.schedule.instant_bit
+        return span.due_rows(ticks if needed else 0)
 
     def prepare(self, fleet: "Fleet") -> None:
         """React to new groups, or to new arrays of their slots."""
 
-    def react(self, fleet: "Fleet", previous_setting: "Setting") -> None:
+    def react(self, fleet: "Fleet", previous_setting: "FlightSettings") -> None:
         """React to a setting that events have changed: tasks, faults, wind, loads."""
 
 
 Entry: TypeAlias = Stage | StageFactory | PythonStage
 StageSequence: TypeAlias = tuple[Entry, ...]
-Arrange: TypeAlias = Callable[[StageSequence], Sequence[Entry]]
+StageArrangement: TypeAlias = Callable[[StageSequence], Sequence[Entry]]
 """Maps the standard sequence to the one to fly."""
 
 
@@ -229,14 +229,14 @@ def build(entry: Entry, setup: "DroneSetup") -> StageSet:
     return StageSet((entry,)) if isinstance(entry, Stage) else entry.build(setup)
 
 
-RESTARTED = frozenset({"controller_state", "estimator_state", "invalid_commands"})
+RESTARTED_SLOTS = frozenset({"controller_state", "estimator_state", "invalid_commands"})
 """Slots that start again when the vehicle changes in flight."""
 
 
 # Slots -----------------------------------------------------------------------------------------------------------------
 
 
-class Part(NamedTuple):
+class SlotPart(NamedTuple):
     """The part of a slot that a path names: its first leaf and its template."""
 
     slot: str
@@ -244,14 +244,14 @@ class Part(NamedTuple):
     template: Tree
 
 
-def part_of(templates: Mapping[str, Tree], path: str) -> Part:
+def slot_part(templates: Mapping[str, Tree], path: str) -> SlotPart:
     """Find the leaves of a path such as "environment.wind_W" among those of its slot.
 
     Raises:
         ValueError: the slot does not exist, or lacks that part.
     """
     if path in templates:
-        return Part(path, 0, templates[path])
+        return SlotPart(path, 0, templates[path])
     slot, *fields = path.split(".")
     if slot not in templates:
         raise ValueError(f"no slot {path!r}; expected one of {', '.join(sorted(templates))}")
@@ -265,4 +265,4 @@ def part_of(templates: Mapping[str, Tree], path: str) -> Part:
         index = names.index(field)
         first += sum(len(flatten(branch)) for branch in template[:index])
         template = template[index]
-    return Part(slot, first, template)
+    return SlotPart(slot, first, template)

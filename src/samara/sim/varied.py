@@ -10,10 +10,10 @@ from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 
-from samara.control.registry import Tuned, as_tuned, tuned
+from samara.control.registry import ControllerSpec, coerce_controller_spec, controller_spec
 from samara.core.algebra import Vec3
 from samara.core.quantity import Tree
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.types import Vehicle
@@ -21,9 +21,9 @@ from samara.scenario.scenario import Drone, Scenario, ScenarioError
 from samara.sim.setup import Variation
 from samara.vehicles.parameters import parameter, with_parameters
 
-PLACES = ("start_W", "goal_shift")
-NUMBERS = ("yaw", "start_charge")
-WIND, CONTROLLER = "wind.", "controller."
+POSITION_PARAMETERS = ("start_W", "goal_shift")
+SCALAR_START_PARAMETERS = ("yaw", "initial_charge")
+WIND_PREFIX, CONTROLLER_PREFIX = "wind.", "controller."
 
 
 def require_one_drone(scenario: Scenario) -> None:
@@ -38,12 +38,12 @@ def require_one_drone(scenario: Scenario) -> None:
 
 def varied_drone(drone: Drone, varied: Mapping[str, Array], flight: int) -> Drone:
     """Return the drone of one flight."""
-    return with_values(drone, {name: values[flight].tolist() for name, values in varied.items()})
+    return apply_values(drone, {name: values[flight].tolist() for name, values in varied.items()})
 
 
 def varied_wind(source: Tree, varied: Mapping[str, Array], flight: int) -> Tree:
     """Return the wind of one flight."""
-    return wind_with(source, {name: values[flight].tolist() for name, values in varied.items()})
+    return apply_wind_values(source, {name: values[flight].tolist() for name, values in varied.items()})
 
 
 def varied_scenario(scenario: Scenario, values: Mapping[str, Tree]) -> tuple[Scenario, Variation]:
@@ -75,12 +75,12 @@ def vary_values(name: str, value: Tree, n: int) -> Array:
     try:
         values = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(f"vary: {name!r} = {shown(value)}: expected numbers") from None
+        raise ValueError(f"vary: {name!r} = {quote_value(value)}: expected numbers") from None
     if not values.ndim or len(values) != n or not np.isfinite(values).all():
         raise ValueError(
             f"vary: {name!r} has values of shape {values.shape}; expected finite numbers, one for each of {n} flights"
         )
-    if name in PLACES and values.shape != (n, 3):
+    if name in POSITION_PARAMETERS and values.shape != (n, 3):
         raise ValueError(
             f"vary: {name!r} has values of shape {values.shape}; expected three numbers for each of {n} flights"
         )
@@ -107,15 +107,20 @@ def reference_flights(scenario: Scenario, names: Iterable[str]) -> tuple[tuple[D
             with suppress(
                 ValueError, TypeError
             ):  # a value out of the parameter's range: only leaves that differ are inputs
-                perturbed = {name: _moved(values[name], step)}
-                probe, probe_wind = with_values(probe, perturbed), wind_with(probe_wind, perturbed)
+                perturbed = {name: _perturb(values[name], step)}
+                probe, probe_wind = apply_values(probe, perturbed), apply_wind_values(probe_wind, perturbed)
         references.append((probe, probe_wind))
     return tuple(references)
 
 
 def vehicle_names(names: Iterable[str]) -> list[str]:
     """Select the names of vehicle parameters."""
-    return [name for name in names if name not in (*PLACES, *NUMBERS) and not name.startswith((WIND, CONTROLLER))]
+    return [
+        name
+        for name in names
+        if name not in (*POSITION_PARAMETERS, *SCALAR_START_PARAMETERS)
+        and not name.startswith((WIND_PREFIX, CONTROLLER_PREFIX))
+    ]
 
 
 def reference_vehicles(vehicle: Vehicle, names: Sequence[str]) -> list[Vehicle]:
@@ -125,7 +130,7 @@ def reference_vehicles(vehicle: Vehicle, names: Sequence[str]) -> list[Vehicle]:
         probe = vehicle
         for k, name in enumerate(names if step else ()):
             with suppress(ValueError, TypeError):
-                perturbed = _moved(parameter(vehicle, name.removeprefix("vehicle.")), step * (1.0 + 0.1 * k))
+                perturbed = _perturb(parameter(vehicle, name.removeprefix("vehicle.")), step * (1.0 + 0.1 * k))
                 probe = _set_parameter(probe, name, perturbed)
         references.append(probe)
     return references
@@ -133,41 +138,45 @@ def reference_vehicles(vehicle: Vehicle, names: Sequence[str]) -> list[Vehicle]:
 
 def _base_value(scenario: Scenario, name: str) -> Tree:
     """Return the value of a parameter in the scenario; None if it has no value or is not a parameter of a stage."""
-    if name in (*PLACES, *NUMBERS):
+    if name in (*POSITION_PARAMETERS, *SCALAR_START_PARAMETERS):
         return None
-    if name.startswith(WIND):
-        return wind_number(scenario.wind, name)
-    if name.startswith(CONTROLLER):
-        controller = as_tuned(scenario.drones[0].controller)
-        return controller.chosen.get(name.removeprefix(CONTROLLER)) if isinstance(controller, Tuned) else None
+    if name.startswith(WIND_PREFIX):
+        return wind_parameter(scenario.wind, name)
+    if name.startswith(CONTROLLER_PREFIX):
+        controller = coerce_controller_spec(scenario.drones[0].controller)
+        return (
+            controller.option_values.get(name.removeprefix(CONTROLLER_PREFIX))
+            if isinstance(controller, ControllerSpec)
+            else None
+        )
     return parameter(scenario.drones[0].vehicle, name.removeprefix("vehicle."))
 
 
-def _moved(value: Tree, step: float) -> Tree:
+def _perturb(value: Tree, step: float) -> Tree:
     leaves = [leaf * (1.0 + step) if leaf else step for leaf in flatten(value)]
     return leaves if len(set(leaves)) > 1 else leaves[0]
 
 
-def has_winds(varied: Mapping[str, Tree]) -> bool:
+def has_wind_parameters(varied: Mapping[str, Tree]) -> bool:
     """Whether parameters of the wind vary."""
-    return any(name.startswith(WIND) for name in varied)
+    return any(name.startswith(WIND_PREFIX) for name in varied)
 
 
-def wind_with(source: Tree, values: Mapping[str, Tree]) -> Tree:
+def apply_wind_values(source: Tree, values: Mapping[str, Tree]) -> Tree:
     """Return a wind with the values of its varied parameters."""
     for name, value in values.items():
-        if name.startswith(WIND):
-            source = _replaced(source, name.removeprefix(WIND).split("."), value, name)
+        if name.startswith(WIND_PREFIX):
+            source = _replace_value(source, name.removeprefix(WIND_PREFIX).split("."), value, name)
     return source
 
 
-def _replaced(source: Tree, path: list[str], value: Tree, name: str) -> Tree:
+def _replace_value(source: Tree, path: list[str], value: Tree, name: str) -> Tree:
     """Return a record or a tuple with a value replaced at the end of a path."""
     parts, field = _parts(source), path[0]
     if field not in parts:
         raise _unknown_parameter_error(source, parts, name)
     if len(path) > 1:
-        value = _replaced(parts[field], path[1:], value, name)
+        value = _replace_value(parts[field], path[1:], value, name)
     elif isinstance(parts[field], Vec3):
         value = _fill_components(parts[field], value, f"vary: {name!r}")
     if is_dataclass(source) and not isinstance(source, type):
@@ -176,9 +185,9 @@ def _replaced(source: Tree, path: list[str], value: Tree, name: str) -> Tree:
     return tuple(components) if type(source) is tuple else type(source)(*components)
 
 
-def wind_number(source: Tree, name: str) -> Tree:
+def wind_parameter(source: Tree, name: str) -> Tree:
     """Return the value of a wind at a path: a scalar or a vector."""
-    for field in name.removeprefix(WIND).split("."):
+    for field in name.removeprefix(WIND_PREFIX).split("."):
         parts = _parts(source)
         if field not in parts:
             raise _unknown_parameter_error(source, parts, name)
@@ -208,23 +217,23 @@ def _fill_components(template: Tree, value: Tree, name: str) -> Tree:
     return type(template)(*[value] * len(template))
 
 
-def with_values(drone: Drone, values: Mapping[str, Tree]) -> Drone:
+def apply_values(drone: Drone, values: Mapping[str, Tree]) -> Drone:
     """Return a drone with the values of its varied parameters, its start and its goal; values of the wind are ignored."""
     for name, value in values.items():
         if name == "start_W":
             drone = replace(drone, start_W=Vec3(*value))
         elif name == "goal_shift":
-            drone = replace(drone, task=drone.task.moved(Vec3(*value)))
-        elif name.startswith(WIND):
+            drone = replace(drone, task=drone.task.shift(Vec3(*value)))
+        elif name.startswith(WIND_PREFIX):
             continue
-        elif name in NUMBERS:
+        elif name in SCALAR_START_PARAMETERS:
             drone = replace(drone, **{name: value})
-        elif name.startswith(CONTROLLER):
-            controller = as_tuned(drone.controller)
-            if not isinstance(controller, Tuned):
+        elif name.startswith(CONTROLLER_PREFIX):
+            controller = coerce_controller_spec(drone.controller)
+            if not isinstance(controller, ControllerSpec):
                 raise ValueError(f"vary: {name!r} of a controller in Python; expected one that has a name")
-            chosen = controller.chosen | {name.removeprefix(CONTROLLER): value}
-            drone = replace(drone, controller=tuned(controller.name, **chosen))
+            chosen = controller.option_values | {name.removeprefix(CONTROLLER_PREFIX): value}
+            drone = replace(drone, controller=controller_spec(controller.name, **chosen))
         else:
             drone = replace(drone, vehicle=_set_parameter(drone.vehicle, name, value))
     return drone
@@ -236,5 +245,5 @@ def _set_parameter(vehicle: Vehicle, name: str, value: Tree) -> Vehicle:
     if hasattr(current, "_fields"):
         value = _fill_components(current, value, f"vary: {name!r}")
     elif isinstance(value, (list, tuple)) and not isinstance(current, tuple):
-        raise ValueError(f"vary: {name!r} = {shown(value)}: expected one number for each flight")
+        raise ValueError(f"vary: {name!r} = {quote_value(value)}: expected one number for each flight")
     return vehicle.replace({path: tuple(value) if isinstance(value, list) else value})

@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 from samara.core.algebra import Mat3, Vec3, diagonal
 from samara.core.quantity import Scalar, Tree
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.core.tree import flatten, unflatten
-from samara.core.units import Field, fields_of
+from samara.core.units import RecordField, record_fields
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.effect import Actuation, Effect, Role
 from samara.physics.ground.contact import COMPLIANT, Contact
 from samara.physics.motion import gravity as gravity_effects
 from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors import propulsion
-from samara.physics.rotors.actuator import drawn_power
+from samara.physics.rotors.actuator import input_power
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, THEVENIN_BATTERY, rotor_loads
 from samara.physics.rotors.rotor import Rotor, inflow_factor, inflow_factor_signed
@@ -41,7 +41,7 @@ from samara.vehicles.check import (
     check_vehicle,
 )
 from samara.vehicles.defaults import derived_surface
-from samara.vehicles.effects import OPTIONS, EffectOption, options_of, options_with
+from samara.vehicles.effects import OPTIONS, EffectOption, effect_options, merge_options
 from samara.vehicles.trim import hover
 
 ACTUATIONS: dict[str, Actuation] = {
@@ -59,12 +59,12 @@ _ROLE_ORDER = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.DRAG, Role.CONTACT,
 class ContactShape(NamedTuple):
     """The points of the body that touch the ground [m], from the centre of mass in body axes.
 
-    `top` is the height at which the body lies on the ground upside down; without it only the points touch. Stiffness [N/m]
-    and damping [N s/m] follow from mass, inertia and points unless set.
+    `top_height` is the height at which the body lies on the ground upside down; without it only the points touch. Stiffness
+    [N/m] and damping [N s/m] follow from mass, inertia and points unless set.
     """
 
     points: Sequence[Sequence[float]]
-    top: float | None = None
+    top_height: float | None = None
     friction: float = 0.8
     stiffness: float | None = None
     damping: float | None = None
@@ -100,7 +100,7 @@ def build_vehicle(
         name: the vehicle's name, with which error messages begin.
         mass: total mass [kg].
         inertia: moment of inertia about the centre of mass [kg·m²]: the diagonal, or all nine entries by rows (`Mat3`).
-        rotors: the rotors, in the order of the commands; empty for a body that a commanded wrench moves.
+        rotors: the rotors, in the order of the commands; empty for a body driven by a commanded wrench.
         actuation: the quantity that a command sets; a key of `ACTUATIONS`.
         battery: an ideal supply, or one or more Thévenin batteries in parallel; None for a constant supply.
         contact: the points at which the body touches the ground; None for a body without ground contact.
@@ -116,11 +116,11 @@ def build_vehicle(
         VehicleError: a value is out of range, or two values contradict each other.
     """
     if not isinstance(name, str):
-        raise VehicleError(f"name = {shown(name)}: expected a text")
+        raise VehicleError(f"name = {quote_value(name)}: expected a text")
     if len(inertia) not in (3, 9):
         raise VehicleError(f"{name}: body.inertia has {len(inertia)} numbers: expected 3 (diagonal) or 9 (rows)")
     inertia_B = Mat3(*inertia) if len(inertia) == 9 else diagonal(Vec3(*inertia))
-    tables = effects_by_name(effects)
+    tables = effect_tables(effects)
     gravity_model, gravity = _gravity(name, tables.pop("gravity", True))
     inflow = _inflow(name, tables.pop("inflow", None))
     check_all(
@@ -152,8 +152,8 @@ def build_vehicle(
         inflow=INFLOWS[inflow] if inflow else None,
         description=provenance.description,
         sources=tuple(provenance.sources),
-        spreads=tuple(provenance.spreads),
-        options=_validate_options(name, custom_effects),
+        relative_uncertainties=tuple(provenance.spreads),
+        effect_options=_validate_options(name, custom_effects),
     )
     parameters = (mass, inertia_B, tuple(rotors), tuple(record for _, record in core_effects))
     vehicle = Vehicle(structure, *unflatten(parameters, (float(number) for number in flatten(parameters))))
@@ -168,13 +168,17 @@ def _gravity(name: str, value: object) -> tuple[str, Gravity]:
         return "uniform", value
     table = {"model": "uniform", "acceleration": STANDARD_GRAVITY, **(value if isinstance(value, Mapping) else {})}
     if len(table) > 2 or not (value is True or isinstance(value, Mapping)):
-        raise VehicleError(f"{name}: gravity = {shown(value)}: expected a Gravity or a dict of model and acceleration")
+        raise VehicleError(
+            f"{name}: gravity = {quote_value(value)}: expected a Gravity or a dict of model and acceleration"
+        )
     return table["model"], Gravity(table["acceleration"])
 
 
 def _inflow(name: str, value: object) -> str | None:
     if value is not None and not (isinstance(value, Mapping) and list(value) == ["model"]):
-        raise VehicleError(f"{name}: inflow = {shown(value)}: expected {{'model': {' or '.join(map(repr, INFLOWS))}}}")
+        raise VehicleError(
+            f"{name}: inflow = {quote_value(value)}: expected {{'model': {' or '.join(map(repr, INFLOWS))}}}"
+        )
     return value["model"] if value is not None else None
 
 
@@ -186,27 +190,27 @@ def _contact(name: str, mass: float, inertia_B: Mat3, shape: ContactShape) -> Co
         surface = surface._replace(stiffness=shape.stiffness)
     if shape.damping is not None:
         surface = surface._replace(damping=shape.damping)
-    contact = Contact(points, surface, () if shape.top is None else shape.top)
+    contact = Contact(points, surface, () if shape.top_height is None else shape.top_height)
     check_contact(name, mass, inertia_B, contact)
     return contact
 
 
 def _check_choice(path: str, value: str | None, choices: tuple[str, ...]) -> None:
     if value is not None and value not in choices:
-        raise VehicleError(f"{path} = {shown(value)}: expected one of {', '.join(choices)}")
+        raise VehicleError(f"{path} = {quote_value(value)}: expected one of {', '.join(choices)}")
 
 
 def _validate_options(name: str, options: Sequence[EffectOption]) -> tuple[EffectOption, ...]:
     try:
-        options_with(options)
+        merge_options(options)
     except ValueError as error:
         raise VehicleError(f"{name}: {error}") from None
     return tuple(options)
 
 
-def switch_names(vehicle: Vehicle | None = None) -> tuple[str, ...]:
+def effect_names(vehicle: Vehicle | None = None) -> tuple[str, ...]:
     """Names that `switch_on` and a scenario's `effects` accept, for any vehicle or for this one."""
-    return (*(options_of(vehicle) if vehicle else OPTIONS), "battery")
+    return (*(effect_options(vehicle) if vehicle else OPTIONS), "battery")
 
 
 def switch_on(vehicle: Vehicle, effect: str, **parameters: Tree) -> Vehicle:
@@ -219,13 +223,13 @@ def switch_on(vehicle: Vehicle, effect: str, **parameters: Tree) -> Vehicle:
     return with_effects(vehicle, {effect: parameters})
 
 
-def effects_by_name(effects: Mapping[str, object] | Sequence[str]) -> dict[str, object]:
-    """Turn a list of effect names into a table in which each is True; copy a table."""
+def effect_tables(effects: Mapping[str, object] | Sequence[str]) -> dict[str, object]:
+    """Convert a list of effect names to a table in which each is True; copy a table."""
     if isinstance(effects, Mapping):
         return dict(effects)
     if isinstance(effects, str) or not all(isinstance(name, str) for name in effects):
         raise VehicleError(
-            f"effects = {shown(effects)}: expected a list of names, or a table of them with their numbers"
+            f"effects = {quote_value(effects)}: expected a list of names, or a table of names with their parameters"
         )
     return dict.fromkeys(effects, True)
 
@@ -233,10 +237,10 @@ def effects_by_name(effects: Mapping[str, object] | Sequence[str]) -> dict[str, 
 def with_effects(vehicle: Vehicle, effects: Mapping[str, object] | Sequence[str]) -> Vehicle:
     """Switch several effects at once; each value is a table of parameters, True, or False to switch the effect off."""
     tables: dict[str, object] = {}
-    for name, table in effects_by_name(effects).items():
-        if name not in switch_names(vehicle):
+    for name, table in effect_tables(effects).items():
+        if name not in effect_names(vehicle):
             raise VehicleError(
-                f"{vehicle.name}: effect {shown(name)}: expected one of {', '.join(switch_names(vehicle))}"
+                f"{vehicle.name}: effect {quote_value(name)}: expected one of {', '.join(effect_names(vehicle))}"
             )
         if table is False:
             vehicle = vehicle.without_effect(name) if vehicle.has(name) else vehicle
@@ -245,9 +249,11 @@ def with_effects(vehicle: Vehicle, effects: Mapping[str, object] | Sequence[str]
             vehicle = vehicle.with_effect(*battery_effect(vehicle, table))
             continue
         if not (table is True or isinstance(table, Mapping)):
-            raise VehicleError(f"{vehicle.name}: {name} = {shown(table)}: expected true, false or a table of numbers")
+            raise VehicleError(
+                f"{vehicle.name}: {name} = {quote_value(table)}: expected true, false or a table of numbers"
+            )
         tables[name] = table
-        if not options_of(vehicle)[name].inflow:
+        if not effect_options(vehicle)[name].allows_inflow:
             vehicle = replace(vehicle, structure=replace(vehicle.structure, inflow=None))
             if vehicle.has("thrust_curve"):
                 vehicle = vehicle.without_effect("thrust_curve")
@@ -256,10 +262,10 @@ def with_effects(vehicle: Vehicle, effects: Mapping[str, object] | Sequence[str]
 
 def _add_effects(vehicle: Vehicle, tables: Mapping[str, object]) -> Vehicle:
     """Add the effects of these tables, in the order of vehicle files; None and False mean off."""
-    options = options_of(vehicle)
+    options = effect_options(vehicle)
     for name, table in tables.items():
         if name not in options:
-            raise VehicleError(f"{vehicle.name}: {name} = {shown(table)}: expected one of {', '.join(options)}")
+            raise VehicleError(f"{vehicle.name}: {name} = {quote_value(table)}: expected one of {', '.join(options)}")
     for name, option in options.items():
         table = tables.get(name)
         if table is None or table is False:
@@ -270,55 +276,57 @@ def _add_effects(vehicle: Vehicle, tables: Mapping[str, object]) -> Vehicle:
             table = {key: value for key, value in table.items() if key != option.key}
         path = f"{vehicle.name}: {name}"
         if model not in option.models:
-            raise VehicleError(f"{path}.{option.key} = {shown(model)}: expected one of {', '.join(option.models)}")
-        vehicle = vehicle.with_effect(option.models[model], _record(path, option, table, vehicle))
-    return _in_order(vehicle)
+            raise VehicleError(
+                f"{path}.{option.key} = {quote_value(model)}: expected one of {', '.join(option.models)}"
+            )
+        vehicle = vehicle.with_effect(option.models[model], _effect_record(path, option, table, vehicle))
+    return _sort_effects(vehicle)
 
 
-def _record(path: str, option: EffectOption, table: object, vehicle: Vehicle) -> NamedTuple:
+def _effect_record(path: str, option: EffectOption, table: object, vehicle: Vehicle) -> NamedTuple:
     """Return the record of an effect: the record passed, or one completed from some of its fields or from none (True)."""
     if table is True or isinstance(table, Mapping):
-        values = _checked(path, option, {} if table is True else table)
+        values = _validate_fields(path, option, {} if table is True else table)
         try:
             values = dict(option.complete(vehicle, values))
         except ValueError as error:
             raise VehicleError(f"{path}: {error}") from None
-        for key, field in fields_of(option.record).items():
+        for key, field in record_fields(option.record).items():
             if key not in values and key not in option.record._field_defaults:
-                expected = {1: "a number", 3: "3 numbers", 0: "a list of numbers"}[field.numbers]
+                expected = {1: "a number", 3: "3 numbers", 0: "a list of numbers"}[field.length]
                 raise VehicleError(f"{path}.{key} is missing: expected {expected}")
         table = option.record(**values)
     if not isinstance(table, option.record):
-        raise VehicleError(f"{path} = {shown(table)}: expected a {option.record.__name__}")
+        raise VehicleError(f"{path} = {quote_value(table)}: expected a {option.record.__name__}")
     check_record(path, table)
     return unflatten(table, (float(number) for number in flatten(table)))
 
 
-def _checked(path: str, option: EffectOption, table: Mapping[str, Tree]) -> dict[str, Tree]:
+def _validate_fields(path: str, option: EffectOption, table: Mapping[str, Tree]) -> dict[str, Tree]:
     """Check that every key is a field of the record or an extra key of the option; turn lists into tuples."""
-    fields = {key: Field(1, quantity) for key, quantity in option.numbers.items()} | fields_of(option.record)
+    fields = {key: RecordField(1, quantity) for key, quantity in option.extra_quantities.items()} | record_fields(
+        option.record
+    )
     values = {}
     for key, value in table.items():
-        if key not in fields and key not in option.texts:
-            allowed = ", ".join((*option.texts, *fields))
-            raise VehicleError(f"{path}.{key} = {shown(value)}: expected only the keys {allowed}")
+        if key not in fields and key not in option.extra_texts:
+            allowed = ", ".join((*option.extra_texts, *fields))
+            raise VehicleError(f"{path}.{key} = {quote_value(value)}: expected only the keys {allowed}")
         values[key] = tuple(value) if isinstance(value, list) else value
-        if key in option.texts:
+        if key in option.extra_texts:
             if not isinstance(value, (str, Path)):
-                raise VehicleError(f"{path}.{key} = {shown(value)}: expected a text")
+                raise VehicleError(f"{path}.{key} = {quote_value(value)}: expected a text")
         else:
-            is_broadcast = fields[key].numbers == 0 and isinstance(value, (int, float))
-            check_numbers(
-                f"{path}.{key}", values[key], fields[key].quantity, 1 if is_broadcast else fields[key].numbers
-            )
-            if fields[key].numbers == 3:
+            is_broadcast = fields[key].length == 0 and isinstance(value, (int, float))
+            check_numbers(f"{path}.{key}", values[key], fields[key].quantity, 1 if is_broadcast else fields[key].length)
+            if fields[key].length == 3:
                 values[key] = Vec3(*values[key])
     return values
 
 
-def _in_order(vehicle: Vehicle) -> Vehicle:
-    """Sort the effects: first by `_FIRST`, then in the order of vehicle files; effects that no file names come last."""
-    names = list(options_of(vehicle))
+def _sort_effects(vehicle: Vehicle) -> Vehicle:
+    """Sort the effects: first by `_ROLE_ORDER`, then in the order of vehicle files; effects that no file names come last."""
+    names = list(effect_options(vehicle))
 
     def sort_key(effect_and_parameters: tuple[Effect, Tree]) -> tuple[int, int]:
         role, name = effect_and_parameters[0].role, effect_and_parameters[0].name
@@ -335,12 +343,12 @@ def _in_order(vehicle: Vehicle) -> Vehicle:
 BATTERIES: dict[str, type[Tree]] = {"ideal": Ideal, "thevenin": Thevenin}
 CELL_CHARGE = (0.0, 0.1, 0.5, 0.9, 1.0)
 CELL_VOLTAGE = (3.0, 3.6, 3.8, 4.1, 4.2)  # [V] of a lithium-polymer cell, by charge
-LIGHT = 0.1  # [kg]: lighter vehicles have one cell, others four
-HOVER_TIME = 600.0  # [s] in hover with a full battery
+MAX_ONE_CELL_MASS = 0.1  # [kg]: lighter vehicles have one cell, others four
+DEFAULT_HOVER_TIME = 600.0  # [s] in hover with a full battery
 HOVER_SAG = (
     0.05  # fraction of the full voltage lost in hover: three fifths ohmic, the rest with the time constant HOVER_LAG
 )
-HOVER_LAG = 20.0  # [s]
+HOVER_SAG_TIME_CONSTANT = 20.0  # [s]
 
 
 def battery_effect(vehicle: Vehicle, battery: Tree) -> tuple[Effect, Tree]:
@@ -349,7 +357,7 @@ def battery_effect(vehicle: Vehicle, battery: Tree) -> tuple[Effect, Tree]:
     tables = list(battery) if isinstance(battery, (list, tuple)) else [{} if battery is True else battery]
     if not tables or not all(isinstance(table, Mapping) for table in tables):
         raise VehicleError(
-            f"{vehicle.name}: battery = {shown(battery)}: expected true, false, a table of numbers or a list of them"
+            f"{vehicle.name}: battery = {quote_value(battery)}: expected true, false, a table of numbers or a list of them"
         )
     batteries = [_battery(vehicle, f"{vehicle.name}: battery[{i}]", table) for i, table in enumerate(tables)]
     check_battery(vehicle.name, batteries)
@@ -359,12 +367,14 @@ def battery_effect(vehicle: Vehicle, battery: Tree) -> tuple[Effect, Tree]:
 def _battery(vehicle: Vehicle, path: str, table: Mapping[str, Tree]) -> Ideal | Thevenin:
     model = table.get("model", "thevenin")
     if model not in BATTERIES:
-        raise VehicleError(f"{path}.model = {shown(model)}: expected one of {', '.join(BATTERIES)}")
+        raise VehicleError(f"{path}.model = {quote_value(model)}: expected one of {', '.join(BATTERIES)}")
     battery_type = BATTERIES[model]
-    fields = fields_of(battery_type)
+    fields = record_fields(battery_type)
     for key in table:
         if key not in (*fields, "model"):
-            raise VehicleError(f"{path}.{key} = {shown(table[key])}: expected only the keys model, {', '.join(fields)}")
+            raise VehicleError(
+                f"{path}.{key} = {quote_value(table[key])}: expected only the keys model, {', '.join(fields)}"
+            )
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items() if key != "model"}
     missing = [key for key in fields if key not in values]
     battery: Ideal | Thevenin = battery_type(
@@ -374,17 +384,17 @@ def _battery(vehicle: Vehicle, path: str, table: Mapping[str, Tree]) -> Ideal | 
 
 
 def _default_battery(vehicle: Vehicle, battery_type: type[Tree]) -> Ideal | Thevenin:
-    """Return the vehicle's first battery of this type, else a pack that hovers the vehicle for ten minutes."""
+    """Return the vehicle's first battery of this type, else a pack with which the vehicle hovers for ten minutes."""
     battery = vehicle["battery"] if vehicle.has("battery") else ()
     battery = battery if isinstance(battery, Ideal) or not battery else battery[0]
     if isinstance(battery, battery_type):
         return battery
     if vehicle.structure.actuation.name == "duty":
-        fields = ", ".join(fields_of(battery_type))
+        fields = ", ".join(record_fields(battery_type))
         raise VehicleError(
             f"{vehicle.name}: battery: expected all of {fields}; defaults exist only for motors with a first-order lag"
         )
-    cell_count = 1.0 if vehicle.mass < LIGHT else 4.0
+    cell_count = 1.0 if vehicle.mass < MAX_ONE_CELL_MASS else 4.0
     full_voltage = cell_count * CELL_VOLTAGE[-1]
     if battery_type is Ideal:
         return Ideal(full_voltage)
@@ -392,16 +402,16 @@ def _default_battery(vehicle: Vehicle, battery_type: type[Tree]) -> Ideal | Thev
     state, _ = hover(bare_vehicle)
     loads = rotor_loads(state, bare_vehicle, CALM)
     power = sum(
-        float(drawn_power(speed, load.torque, rotor.motor))
+        float(input_power(speed, load.torque, rotor.motor))
         for speed, load, rotor in zip(state.rotor_speed, loads, bare_vehicle.rotors, strict=True)
     )
     current = power / full_voltage
     polarisation_resistance = 0.4 * HOVER_SAG * full_voltage / current
     return Thevenin(
-        capacity=current * HOVER_TIME,
+        capacity=current * DEFAULT_HOVER_TIME,
         table_charge=CELL_CHARGE,
         table_voltage=tuple(cell_count * cell_voltage for cell_voltage in CELL_VOLTAGE),
         resistance=0.6 * HOVER_SAG * full_voltage / current,
         polarisation_resistance=polarisation_resistance,
-        polarisation_capacitance=HOVER_LAG / polarisation_resistance,
+        polarisation_capacitance=HOVER_SAG_TIME_CONSTANT / polarisation_resistance,
     )

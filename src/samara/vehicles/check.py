@@ -9,10 +9,10 @@ from typing import get_args, get_type_hints
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3, dot
-from samara.core.quantity import LARGEST, Quantity, Tree, expected
-from samara.core.sanitise import shown as show_value
+from samara.core.quantity import MAX_MAGNITUDE, Quantity, Tree, violated_requirement
+from samara.core.sanitise import quote_value as show_value
 from samara.core.tree import flatten
-from samara.core.units import fields_of
+from samara.core.units import record_fields
 from samara.physics.ground.contact import Contact
 from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors.actuator import Lag
@@ -22,21 +22,21 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
 from samara.vehicles.defaults import DEFAULT_STEP, derived_surface, largest_stable_step
-from samara.vehicles.effects import check_rotor_air, option_of
+from samara.vehicles.effects import check_air_conflicts, effect_option
 
-SMALLEST_MASS = 1e-6  # [kg]: a mosquito; a lighter vehicle has its mass in the wrong unit
-LARGEST_MASS = 1e5  # [kg]: heavier than every rotorcraft ever built
-STEEPEST_TILT = 1.4  # [rad]: a rotor on its side contributes nothing to hover
+MIN_MASS = 1e-6  # [kg]: a mosquito; a lighter vehicle has its mass in the wrong unit
+MAX_MASS = 1e5  # [kg]: heavier than every rotorcraft ever built
+MAX_SERVO_TILT = 1.4  # [rad]: a rotor on its side contributes nothing to hover
 MAX_ROTORS = 64  # the equations are unrolled over rotors
 MAX_CONTACT_POINTS = 64
-SMALLEST_MOMENT = 1e-18  # [kg m^2]
+MIN_PRINCIPAL_MOMENT = 1e-18  # [kg m^2]
 
 
 class VehicleError(ValueError):
     """One sentence with vehicle, field, value and expectation; several mistakes of a file are one per line."""
 
 
-def raise_all(problems: Sequence[str]) -> None:
+def raise_problems(problems: Sequence[str]) -> None:
     """Raise one `VehicleError` with all problems, if there are any; problems that differ only in an index are counted."""
     similar: dict[str, list[str]] = {}
     for problem in problems:
@@ -54,7 +54,7 @@ def check_all(*checks: Callable[[], None]) -> None:
             check()
         except VehicleError as error:
             problems += str(error).split("\n")
-    raise_all(problems)
+    raise_problems(problems)
 
 
 def check_vehicle(vehicle: Vehicle, name: str | None = None) -> Vehicle:
@@ -79,22 +79,20 @@ def check_vehicle(vehicle: Vehicle, name: str | None = None) -> Vehicle:
 
 def check_options(name: str, vehicle: Vehicle) -> None:
     """Check the parameters of every effect that a file can name, then its requirements on the rest of the vehicle."""
-    options = [option for effect in vehicle.structure.effects if (option := option_of(effect, vehicle))]
+    options = [option for effect in vehicle.structure.effects if (option := effect_option(effect, vehicle))]
     for option in options:
         check_record(f"{name}: {option.name}", vehicle[option.name])
-    for check in (check_rotor_air, *(option.check for option in options)):
+    for check in (check_air_conflicts, *(option.check for option in options)):
         if problem := check(vehicle):
             raise VehicleError(f"{name}: {problem}")
 
 
 def check_body(name: str, mass: float, inertia_B: Mat3) -> None:
-    requirement = expected(mass, Quantity("kg", SMALLEST_MASS, LARGEST))
-    if requirement or mass < SMALLEST_MASS:
-        raise VehicleError(
-            f"{name}: body.mass = {mass!r} kg: expected {requirement or f'at least {SMALLEST_MASS:g} kg'}"
-        )
-    if mass > LARGEST_MASS:
-        raise VehicleError(f"{name}: body.mass = {mass!r} kg: expected at most {LARGEST_MASS:g} kg")
+    requirement = violated_requirement(mass, Quantity("kg", MIN_MASS, MAX_MAGNITUDE))
+    if requirement or mass < MIN_MASS:
+        raise VehicleError(f"{name}: body.mass = {mass!r} kg: expected {requirement or f'at least {MIN_MASS:g} kg'}")
+    if mass > MAX_MASS:
+        raise VehicleError(f"{name}: body.mass = {mass!r} kg: expected at most {MAX_MASS:g} kg")
     if not (isinstance(inertia_B, Mat3) and all(isinstance(entry, (int, float)) for entry in inertia_B)):
         raise VehicleError(f"{name}: body.inertia = {inertia_B!r} kg m^2: expected a Mat3 of 9 numbers")
     matrix = np.array(inertia_B, dtype=float).reshape(3, 3)
@@ -104,9 +102,9 @@ def check_body(name: str, mass: float, inertia_B: Mat3) -> None:
     if not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0.0):
         raise VehicleError(f"{subject}: expected a symmetric matrix")
     smallest, middle, largest = (float(x) for x in np.linalg.eigvalsh(matrix))
-    if smallest <= SMALLEST_MOMENT:
+    if smallest <= MIN_PRINCIPAL_MOMENT:
         raise VehicleError(
-            f"{subject}: expected a positive-definite matrix, moments above {SMALLEST_MOMENT:g}; "
+            f"{subject}: expected a positive-definite matrix, moments above {MIN_PRINCIPAL_MOMENT:g}; "
             f"its smallest principal moment is {smallest:.6g}"
         )
     if smallest + middle < largest * (1.0 - 1e-12):
@@ -133,7 +131,7 @@ def check_rotors(name: str, actuation: str, rotors: Sequence[Rotor], battery: Tr
 def check_supply(name: str, actuation: str, battery: Tree) -> None:
     if actuation == "wrench" and battery:
         raise VehicleError(
-            f"{name}: battery is given; actuation 'wrench' expects none, there is no motor to draw from it"
+            f"{name}: battery is given; actuation 'wrench' expects none, because there is no motor to draw from it"
         )
     if actuation == "duty" and not battery:
         raise VehicleError(f"{name}: battery is missing; actuation 'duty' needs its voltage")
@@ -184,18 +182,18 @@ def check_servo(path: str, rotor: Rotor) -> None:
         raise VehicleError(
             f"{path}.hinge_B = {tuple(servo.hinge_B)}: expected a hinge perpendicular to the rotor's axis"
         )
-    if not -STEEPEST_TILT <= servo.low < servo.high <= STEEPEST_TILT:
+    if not -MAX_SERVO_TILT <= servo.low < servo.high <= MAX_SERVO_TILT:
         limits = f"[{servo.low:.6g}, {servo.high:.6g}]"
-        raise VehicleError(f"{path} limits {limits} rad: expected low < high, within ±{STEEPEST_TILT:g} rad")
+        raise VehicleError(f"{path} limits {limits} rad: expected low < high, within ±{MAX_SERVO_TILT:g} rad")
     if not (servo.rate > 0.0 and servo.lag > 0.0):
         raise VehicleError(f"{path} has rate {servo.rate} rad/s and lag {servo.lag} s: expected positive numbers")
 
 
 def check_record(path: str, record: Tree) -> None:
     """Check that every value of a record is finite and within the range that its annotation declares."""
-    for field_name, field in fields_of(type(record)).items():
+    for field_name, field in record_fields(type(record)).items():
         value = getattr(record, field_name)
-        check_numbers(f"{path}.{field_name}", value, field.quantity, field.numbers)
+        check_numbers(f"{path}.{field_name}", value, field.quantity, field.length)
         if field.is_direction and abs(math.hypot(*value) - 1.0) > 1e-9:
             raise VehicleError(f"{path}.{field_name} = {tuple(value)}: expected a unit vector")
 
@@ -205,7 +203,7 @@ def check_numbers(path: str, value: Tree, quantity: Quantity, count: int) -> Non
     if count != 1 and not (isinstance(value, tuple) and len(value) in (count, count or len(value))):
         raise VehicleError(f"{path} = {value!r}: expected {count or 'a tuple of'} numbers")
     for number in value if count != 1 else (value,):
-        if requirement := expected(number, quantity):
+        if requirement := violated_requirement(number, quantity):
             unit = "" if quantity.unit == "1" else f" {quantity.unit}"
             raise VehicleError(f"{path} = {number!r}{unit}: expected {requirement}")
 
@@ -257,8 +255,8 @@ def check_points(name: str, points: tuple[Vec3, ...]) -> None:
 def check_contact(name: str, mass: float, inertia_B: Mat3, contact: Contact) -> None:
     points, surface = contact.points_B, contact.surface
     check_points(name, points)
-    if not isinstance(contact.top, tuple):
-        check_numbers(f"{name}: contact.top", contact.top, Quantity("m", -1.0, 1.0), 1)
+    if not isinstance(contact.top_height, tuple):
+        check_numbers(f"{name}: contact.top_height", contact.top_height, Quantity("m", -1.0, 1.0), 1)
     check_record(f"{name}: contact", surface)
     upside_down = contact.upper_B or points
     step = min(

@@ -16,14 +16,14 @@ import numpy as np
 from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.vehicles.limits import thrust_limits
-from samara.vehicles.trim import effective, effectiveness
+from samara.vehicles.trim import effectiveness, select_effective_rotors
 
 TORQUES = ("roll", "pitch", "yaw")
 _THRUST_ROW, _YAW_ROW = 0, 3  # rows of (f_z, τx, τy, τz)
 _ROUNDING = 1e-9  # relative to 1: smaller values count as 0
 
 
-class Hover(StrEnum):
+class HoverMode(StrEnum):
     """How the rotors can carry the weight."""
 
     STEADY = "steady"
@@ -31,7 +31,7 @@ class Hover(StrEnum):
     NONE = "none"
 
 
-class Torque(NamedTuple):
+class TorqueRange(NamedTuple):
     """The available torque about one axis in hover, in both directions [N m], and the angular acceleration [rad/s^2]."""
 
     axis: str
@@ -40,7 +40,7 @@ class Torque(NamedTuple):
     acceleration: float
 
     @property
-    def shown(self) -> str:
+    def text(self) -> str:
         """Both limits, as one number if they are equal in magnitude."""
         is_symmetric = abs(self.low + self.high) <= 1e-3 * max(self.high, -self.low)
         return f"±{self.high:.3g}" if is_symmetric else f"{self.low:.3g} to {self.high:+.3g}"
@@ -50,8 +50,8 @@ class Controllability(NamedTuple):
     """Hover mode, torques available in hover (none without a hover, no yaw if yaw is uncontrolled), and the largest upward
     acceleration [m/s^2]."""
 
-    hover: Hover
-    torques: tuple[Torque, ...]
+    hover: HoverMode
+    torques: tuple[TorqueRange, ...]
     climb: float
 
 
@@ -62,32 +62,32 @@ def controllability(vehicle: Vehicle, failed: int | None = None) -> Controllabil
     """
     weight = float(vehicle.mass * vehicle["gravity"].acceleration)
     if not vehicle.rotors:
-        unlimited = tuple(Torque(axis, -math.inf, math.inf, math.inf) for axis in TORQUES)
-        return Controllability(Hover.STEADY, unlimited, math.inf)
-    model = effective(vehicle)
+        unlimited = tuple(TorqueRange(axis, -math.inf, math.inf, math.inf) for axis in TORQUES)
+        return Controllability(HoverMode.STEADY, unlimited, math.inf)
+    model = select_effective_rotors(vehicle)
     matrix, limits = effectiveness(model)[2:], np.array(thrust_limits(model), dtype=float)
     if failed is not None:
         limits[failed] = 0.0
     inverse = np.linalg.inv(np.array(vehicle.inertia_B, dtype=float).reshape(3, 3))
-    for hover, rows in ((Hover.STEADY, (0, 1, 2, 3)), (Hover.TURNING, (0, 1, 2))):
-        lift = _most(matrix, limits, _THRUST_ROW, 1.0, [row for row in rows if row != _THRUST_ROW], weight)
+    for hover, rows in ((HoverMode.STEADY, (0, 1, 2, 3)), (HoverMode.TURNING, (0, 1, 2))):
+        lift = _max_torque(matrix, limits, _THRUST_ROW, 1.0, [row for row in rows if row != _THRUST_ROW], weight)
         if math.isnan(lift) or lift < weight * (1.0 - 1e-9):
             continue
         torques = []
         for row in (held_row for held_row in rows if held_row != _THRUST_ROW):
             held_rows = [held_row for held_row in rows if held_row != row]
-            low, high = (_most(matrix, limits, row, sign, held_rows, weight) for sign in (-1.0, 1.0))
+            low, high = (_max_torque(matrix, limits, row, sign, held_rows, weight) for sign in (-1.0, 1.0))
             if math.isnan(low) or math.isnan(high):
                 break
             angular_acceleration = float(inverse[row - 1, row - 1]) * min(-low, high)
-            torques.append(Torque(TORQUES[row - 1], low + 0.0, high + 0.0, max(angular_acceleration, 0.0)))
+            torques.append(TorqueRange(TORQUES[row - 1], low + 0.0, high + 0.0, max(angular_acceleration, 0.0)))
         else:
             return Controllability(hover, tuple(torques), (lift - weight) / float(vehicle.mass))
-    return Controllability(Hover.NONE, (), -math.inf)
+    return Controllability(HoverMode.NONE, (), -math.inf)
 
 
-def _most(matrix: Array, limits: Array, row: int, sign: float, held_rows: list[int], weight: float) -> float:
-    """Largest value of one row in one direction with the `held` rows at (m g, 0, 0, 0); NaN if they cannot be met
+def _max_torque(matrix: Array, limits: Array, row: int, sign: float, held_rows: list[int], weight: float) -> float:
+    """Largest value of one row in one direction with the `held_rows` rows at (m g, 0, 0, 0); NaN if they cannot be met
 
     The set of y = M T for thrusts within their limits is a zonotope: ν·y ≤ Σᵢ max(ν·mᵢ T_min, ν·mᵢ T_max) for the normals ν of
     its facets, each of which is orthogonal to rank − 1 of the columns mᵢ.
@@ -125,23 +125,23 @@ def _facet_normals(columns: Array) -> Array:
     return np.vstack([normals, -normals])
 
 
-def in_words(result: Controllability) -> str:
+def describe_controllability(result: Controllability) -> str:
     """Describe the controllability in one sentence."""
-    if result.hover is Hover.NONE:
+    if result.hover is HoverMode.NONE:
         return "cannot be held level in the air"
-    hover_text = {Hover.STEADY: "hovers", Hover.TURNING: "hovers, but turns about z"}[result.hover]
+    hover_text = {HoverMode.STEADY: "hovers", HoverMode.TURNING: "hovers, but turns about z"}[result.hover]
     lost_axes = [torque.axis for torque in result.torques if not torque.acceleration > 1e-6]
-    lost_text = f"; nothing left to {', '.join(lost_axes)} with" if lost_axes else ""
+    lost_text = f"; no torque left for {', '.join(lost_axes)}" if lost_axes else ""
     return f"{hover_text}{lost_text}"
 
 
-def failures(vehicle: Vehicle) -> list[tuple[str, Controllability]]:
+def failure_groups(vehicle: Vehicle) -> list[tuple[str, Controllability]]:
     """Return the controllability with each rotor failed; rotors with equal results are grouped: 'any', '0, 2', '1'."""
     groups: list[tuple[list[int], Controllability]] = []
     for i in range(len(vehicle.rotors)):
         result = controllability(vehicle, i)
         for index, (rotors, group_result) in enumerate(groups):
-            if _alike(result, group_result):
+            if _is_close(result, group_result):
                 groups[index] = ([*rotors, i], group_result)
                 break
         else:
@@ -152,7 +152,7 @@ def failures(vehicle: Vehicle) -> list[tuple[str, Controllability]]:
     ]
 
 
-def _alike(a: Controllability, b: Controllability) -> bool:
+def _is_close(a: Controllability, b: Controllability) -> bool:
     def magnitudes(result: Controllability) -> list[float]:
         return [result.climb, *(torque.acceleration for torque in result.torques)]
 

@@ -1,7 +1,7 @@
 """Parameters that a vehicle file leaves out (contact, arms, slung load), and the physics step at which RK4 is stable with them.
 
 Standing on n points of stiffness k in every direction, the body obeys M ẍ + c K ẋ + k K x = 0 with M = diag(m, m, m, J)
-and K = Σ GᵢᵀGᵢ, Gᵢ = [1 | −rᵢ×]. Its modes λ = eig(M⁻¹K) decide everything below.
+and K = Σ GᵢᵀGᵢ, Gᵢ = [1 | −rᵢ×]. Its modes λ = eig(M⁻¹K) determine everything below.
 """
 
 import cmath
@@ -13,20 +13,28 @@ import numpy as np
 
 from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, norm
 from samara.core.ops import maximum, where
-from samara.core.portable_linalg import product, relative_modes
+from samara.core.portable_linalg import generalised_eigenvalues, product
 from samara.core.quantity import Quantity, Scalar, Tree
 from samara.core.types import Array
 from samara.physics.effect import Wrench
 from samara.physics.ground.contact import Contact, Ground, Surface
 from samara.physics.rotors.rotor import Rotor
-from samara.physics.structure.arms import Arms, ArmState, arm_modes, arm_of, bending_spring, modal_mass, twisting_spring
-from samara.physics.structure.slung_load import SlungLoad, load_place, load_surface
+from samara.physics.structure.arms import (
+    Arms,
+    ArmState,
+    arm_modes,
+    bending_spring,
+    modal_mass,
+    rotor_arm,
+    twisting_spring,
+)
+from samara.physics.structure.slung_load import SlungLoad, load_position, load_surface
 from samara.physics.types import Environment, State, Vehicle
 
 DEFAULT_STEP = 1e-3  # [s]: physics step at which every shipped vehicle is stable
 FASTEST_MODE = 500.0  # [rad/s]: half a radian per default step, which RK4 follows to 1e-4
 DAMPING_RATIO = 0.7  # of the fastest mode
-OFF_GROUND = 1e-3  # [m]: a foot at least this high is off the ground
+MIN_AIRBORNE_CLEARANCE = 1e-3  # [m]: a foot at least this high is off the ground
 
 
 def standing_stiffness(points: tuple[Vec3, ...]) -> Array:
@@ -44,7 +52,7 @@ def standing_modes(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...]) -> 
     stiffness = standing_stiffness(points_B)
     masses = np.zeros((6, 6))
     masses[:3, :3], masses[3:, 3:] = mass * np.eye(3), np.array(inertia_B, dtype=float).reshape(3, 3)
-    return relative_modes(stiffness, masses)
+    return generalised_eigenvalues(stiffness, masses)
 
 
 def derived_feet(rotors: Sequence[Rotor]) -> tuple[Vec3, ...]:
@@ -60,7 +68,7 @@ def derived_feet(rotors: Sequence[Rotor]) -> tuple[Vec3, ...]:
     )
 
 
-def derived_top(points_B: Sequence[Vec3], rotors: Sequence[Rotor], hull_radius: float) -> float | None:
+def derived_top_height(points_B: Sequence[Vec3], rotors: Sequence[Rotor], hull_radius: float) -> float | None:
     """Height of the body's top above the centre of mass: a tenth of an arm above the highest hub, or the hull radius  [m]
 
     None if a contact point is at least as high, or if the vehicle has neither rotors nor a hull.
@@ -89,11 +97,11 @@ def largest_stable_step(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...]
     roots = [complex(-surface.stiffness / surface.damping)]
     for mode in standing_modes(mass, inertia_B, points_B):
         if mode > 0.0:
-            roots += oscillation(surface.stiffness * float(mode), surface.damping * float(mode))
+            roots += oscillator_roots(surface.stiffness * float(mode), surface.damping * float(mode))
     return stable_step(roots)
 
 
-def oscillation(stiffness: float, damping: float) -> list[complex]:
+def oscillator_roots(stiffness: float, damping: float) -> list[complex]:
     """The roots of s² + c s + k = 0  [1/s]"""
     shift = cmath.sqrt(damping * damping - 4.0 * stiffness)
     return [(-damping + shift) / 2.0, (-damping - shift) / 2.0]
@@ -124,7 +132,7 @@ def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> 
     if not vehicle.has("contact"):
         return ()
     contact: Contact = vehicle["contact"]
-    points = contact.against(environment.ground, state.p_W, state.v_W, state.q_WB, state.omega_B)
+    points = contact.contact_points(environment.ground, state.p_W, state.v_W, state.q_WB, state.omega_B)
     return tuple(point.depth for _, point in points)
 
 
@@ -134,13 +142,13 @@ def ground_clearance(state: State, vehicle: Vehicle, environment: Environment) -
     return -reduce(maximum, depths) if depths else math.inf
 
 
-def in_the_air(state: State, vehicle: Vehicle, ground: Ground) -> Scalar:
+def is_airborne(state: State, vehicle: Vehicle, ground: Ground) -> Scalar:
     """Return the condition that no contact point touches the ground."""
-    return ground_clearance(state, vehicle, Environment(ground=ground)) > OFF_GROUND
+    return ground_clearance(state, vehicle, Environment(ground=ground)) > MIN_AIRBORNE_CLEARANCE
 
 
-def asked_to_fly(reference_W: Vec3, vehicle: Vehicle, ground: Ground) -> Scalar:
-    """Return the condition that the reference is at least as high as the vehicle stands on its feet."""
+def is_reference_airborne(reference_W: Vec3, vehicle: Vehicle, ground: Ground) -> Scalar:
+    """Return the condition that the reference is at or above the height of a vehicle that stands on its feet."""
     return dot(reference_W - ground.point_W, ground.normal_W) >= clearance(vehicle)
 
 
@@ -163,7 +171,7 @@ def check_damping(vehicle: Vehicle) -> str | None:
 def check_actuator(vehicle: Vehicle) -> str | None:
     """ü + 2 ζ ω u̇ + ω² u = 0"""
     actuator = vehicle["actuator"]
-    roots = oscillation(actuator.natural_frequency**2, 2.0 * actuator.damping_ratio * actuator.natural_frequency)
+    roots = oscillator_roots(actuator.natural_frequency**2, 2.0 * actuator.damping_ratio * actuator.natural_frequency)
     subject = (
         f"actuator.natural_frequency = {actuator.natural_frequency:g} rad/s "
         f"with a damping_ratio of {actuator.damping_ratio:g}"
@@ -178,30 +186,33 @@ def _stability_problem(subject: str, roots: Sequence[complex]) -> str | None:
     return f"{subject}: expected values stable at the default step {DEFAULT_STEP:g} s, these need dt <= {step:.3g} s"
 
 
-FREQUENCY = Quantity("Hz", 1.0, 200.0)
-TYPICAL_FREQUENCY = (
+ARM_FREQUENCY = Quantity("Hz", 1.0, 200.0)
+TYPICAL_ARM_FREQUENCY = (
     60.0  # [Hz], along the rotor's axis with a clamped root: an arm of a quadrotor with 10 inch propellers
 )
-TIP_SHARE, ARM_SHARE = 0.04, 0.02  # of the vehicle's mass: 60 g of motor and propeller and 30 g of tube at 1.5 kg
-TIP_RADIUS = 0.1  # of the arm's length: radius of gyration of motor and propeller about the arm
-TWIST_OF_TUBE = 1.0 / 1.3  # GJ/EI = 1/(1 + ν) of any tube of one material, ν = 0.3
+TIP_MASS_FRACTION, ARM_MASS_FRACTION = (
+    0.04,
+    0.02,
+)  # of the vehicle's mass: 60 g of motor and propeller and 30 g of tube at 1.5 kg
+TIP_GYRATION_FRACTION = 0.1  # of the arm's length: radius of gyration of motor and propeller about the arm
+TUBE_TWIST_RATIO = 1.0 / 1.3  # GJ/EI = 1/(1 + ν) of any tube of one material, ν = 0.3
 
 _STRAIGHT = ArmState(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def arms_numbers(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
+def complete_arms(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """Fill in EI from the frequency [Hz], GJ from EI, and the masses as fractions of the vehicle's."""
-    parameters = {"tip_mass": TIP_SHARE * vehicle.mass, "arm_mass": ARM_SHARE * vehicle.mass, **values}
-    omega = 2.0 * math.pi * parameters.pop("frequency", TYPICAL_FREQUENCY)
+    parameters = {"tip_mass": TIP_MASS_FRACTION * vehicle.mass, "arm_mass": ARM_MASS_FRACTION * vehicle.mass, **values}
+    omega = 2.0 * math.pi * parameters.pop("frequency", TYPICAL_ARM_FREQUENCY)
     levers = [norm(cross(rotor.r_B, rotor.axis_B)) for rotor in vehicle.rotors]
     length = parameters.get("length") or max(levers, default=0.0) or 1.0  # `check_arms` rejects hubs without an arm
     mass = modal_mass(Arms(parameters["tip_mass"], parameters["arm_mass"], 1.0, 1.0, 1.0, 1.0))
     stiffness = parameters.get("axial_stiffness", omega * omega * mass * length**3 / 3.0)
     return {
-        "tip_inertia": parameters["tip_mass"] * (TIP_RADIUS * length) ** 2,
+        "tip_inertia": parameters["tip_mass"] * (TIP_GYRATION_FRACTION * length) ** 2,
         "axial_stiffness": stiffness,
         "plane_stiffness": stiffness,
-        "twist_stiffness": TWIST_OF_TUBE * stiffness,
+        "twist_stiffness": TUBE_TWIST_RATIO * stiffness,
         **parameters,
     }
 
@@ -214,7 +225,7 @@ def free_modes(vehicle: Vehicle) -> tuple[Array, Array, Array]:
     mass[:3, :3] = vehicle.mass * np.eye(3)
     mass[3:6, 3:6] = np.array(vehicle.inertia_B, dtype=float).reshape(3, 3)
     for i, rotor in enumerate(vehicle.rotors):
-        arm = arm_of(rotor, arms)
+        arm = rotor_arm(rotor, arms)
         springs = (
             bending_spring(arms.axial_stiffness, arm.length),
             bending_spring(arms.plane_stiffness, arm.length),
@@ -222,7 +233,7 @@ def free_modes(vehicle: Vehicle) -> tuple[Array, Array, Array]:
         )
         for j, (mode, k) in enumerate(zip(arm_modes(_STRAIGHT, ZERO, Wrench(), arm, arms), springs, strict=True)):
             row = 6 + 3 * i + j
-            mass[row, :6] = mass[:6, row] = [*mode.push_B, *mode.turn_B]
+            mass[row, :6] = mass[:6, row] = [*mode.linear_coupling_B, *mode.angular_coupling_B]
             mass[row, row], spring[row, row] = mode.mass, k
             damping[row, row] = 2.0 * arms.damping_ratio * math.sqrt(k * mode.mass)
     return mass, damping, spring
@@ -272,7 +283,7 @@ def _mobility(vehicle: Vehicle, mass: float, attachment_B: Vec3) -> float:
     return 1.0 / mass + float(standing_modes(vehicle.mass, vehicle.inertia_B, (attachment_B,)).max())
 
 
-def load_numbers(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
+def complete_slung_load(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """k = ω² / λ,  c = 2 ζ k / ω unless set: the spring between load and body at ω = 500 rad/s, damped with ζ = 0.7"""
     mass, attachment_B = values.get("mass"), values.get("attachment_B", ZERO)
     inputs = (mass, *attachment_B) if isinstance(attachment_B, (tuple, list)) else (mass, math.nan)
@@ -311,7 +322,7 @@ def check_load(vehicle: Vehicle) -> str | None:
     step = largest_load_step(vehicle)
     if step >= DEFAULT_STEP:
         return None
-    stable = load_numbers(vehicle, {"mass": load.mass, "attachment_B": load.attachment_B})
+    stable = complete_slung_load(vehicle, {"mass": load.mass, "attachment_B": load.attachment_B})
     return (
         f"slung_load.stiffness = {load.stiffness:.6g} N/m with damping {load.damping:.6g} N s/m: expected values stable "
         f"at the default step {DEFAULT_STEP:g} s, these need dt <= {step:.3g} s; "
@@ -319,13 +330,13 @@ def check_load(vehicle: Vehicle) -> str | None:
     )
 
 
-def cable_ends(state: State, vehicle: Vehicle, holds: Scalar = True) -> tuple[Vec3, Vec3]:
-    """Return the hook and the load in the world [m]; both ends are the load once the cable is released."""
+def cable_ends(state: State, vehicle: Vehicle, is_attached: Scalar = True) -> tuple[Vec3, Vec3]:
+    """Return the hook and the load in the world [m]; both are the position of the load once the cable is released."""
     hook_B, load_state = vehicle["slung_load"].attachment_B, state.effects[vehicle.index("slung_load")]
-    load_W = load_place(state.p_W, state.q_WB, load_state.cable_W, attachment_B=hook_B)
-    return load_W - Vec3(*(where(holds, s, 0.0) for s in load_state.cable_W)), load_W
+    load_W = load_position(state.p_W, state.q_WB, load_state.cable_W, attachment_B=hook_B)
+    return load_W - Vec3(*(where(is_attached, s, 0.0) for s in load_state.cable_W)), load_W
 
 
-def cut(vehicle: Vehicle) -> Vehicle:
+def release_load(vehicle: Vehicle) -> Vehicle:
     """Return the vehicle with a cable of zero stiffness and damping: the load falls freely, and its state remains valid."""
     return vehicle.replace({"slung_load.stiffness": 0.0, "slung_load.damping": 0.0})

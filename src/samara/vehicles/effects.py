@@ -13,17 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.core.quantity import Quantity, Tree
-from samara.core.units import fields_of
+from samara.core.units import record_fields
 from samara.physics.air import drag as drag_effects
 from samara.physics.air.coaxial import COAXIAL, Coaxial
 from samara.physics.air.downwash import DOWNWASH, Downwash
 from samara.physics.air.drag import Damping, Drag
-from samara.physics.air.ground_effect import CEILING_EFFECT, GROUND_EFFECT, Ceiling, GroundEffect, opposite_rotors
+from samara.physics.air.ground_effect import CEILING_EFFECT, GROUND_EFFECT, Ceiling, GroundEffect, max_rotor_distance
 from samara.physics.air.propwash import PROPWASH, Propwash
 from samara.physics.effect import Effect, Role
 from samara.physics.rotors.actuator import SecondOrder
 from samara.physics.rotors.airspeed_moment import AirspeedMoment, RollingMoment, ThrustFade
-from samara.physics.rotors.blade_element import RotorAir, RotorDrag, blade_numbers
+from samara.physics.rotors.blade_element import RotorAir, RotorDrag, blade_coefficients
 from samara.physics.rotors.flapping import Flapping
 from samara.physics.rotors.imbalance import IMBALANCE, Imbalance
 from samara.physics.rotors.inflow import hover_induced
@@ -47,29 +47,29 @@ from samara.physics.types import Vehicle
 from samara.propeller.blade import Blade, blade, blade_names
 from samara.propeller.fit import FITTED_ROTORS, TERMS, RotorFit, fit_rotor, rotor_constants
 from samara.vehicles.defaults import (
-    FREQUENCY,
-    arms_numbers,
+    ARM_FREQUENCY,
     check_actuator,
     check_arms,
     check_damping,
     check_drag,
     check_load,
-    load_numbers,
+    complete_arms,
+    complete_slung_load,
 )
 from samara.vehicles.shape import BODY, Hull
 from samara.vehicles.trim import hover
 
 TYPICAL_SOLIDITY = 0.08  # two blades with a mean chord of R/8, as most propellers of 5 to 15 inch have
-HIGHEST_PITCH = 0.6  # [rad]: steeper blades stall, and their lift is not linear in the angle of attack
+MAX_BLADE_PITCH = 0.6  # [rad]: steeper blades stall, and their lift is not linear in the angle of attack
 _TYPICAL_PITCH = 0.5  # [rad]
 _MAX_LOG_THRUST_RATIO = 0.4  # |ln(kF/kF')|: a controller tolerates this mismatch of thrust coefficients
-OTHER_TABLES = (  # of a vehicle file, besides those of effects
+NON_EFFECT_TABLES = (  # and keys of a vehicle file
     *("schema", "name", "actuation", "description"),
     *("gravity", "contact", "inflow", "battery", "rotor", "rotors", "motor", "payload"),
 )
-SCALE_PER_VOLT = 0.09  # fraction of thrust per volt: Crazyflies, whose rotor speeds are inferred from commands
+THRUST_FRACTION_PER_VOLT = 0.09  # of Crazyflies, whose rotor speeds are inferred from commands
 EXAMPLE_FRACTION = 1e-3  # of the declared range, from its lower end: the parameters of `EffectOption.example`
-SHAKING_SHARE = 0.01  # fraction of the thrust at any speed: a propeller that was balanced by hand
+IMBALANCE_FRACTION = 0.01  # fraction of the thrust at any speed: a propeller that was balanced by hand
 
 
 def _pass_through(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
@@ -87,8 +87,8 @@ class EffectOption(NamedTuple):
     table.
 
     `complete(vehicle, values)` fills in the record's fields from the values in the file and from the vehicle without this
-    effect. `check(vehicle)` returns one sentence about a contradiction, or None. `texts` and `numbers` are extra keys of the
-    table that only `complete` interprets.
+    effect. `check(vehicle)` returns one sentence about a contradiction, or None. `extra_texts` and `extra_quantities` are
+    keys of the table that only `complete` interprets.
     """
 
     record: type[Tree]
@@ -96,8 +96,8 @@ class EffectOption(NamedTuple):
     key: str = "model"
     complete: Callable[[Vehicle, Mapping[str, Tree]], Mapping[str, Tree]] = _pass_through
     check: Callable[[Vehicle], str | None] = _accept
-    texts: tuple[str, ...] = ()
-    numbers: Mapping[str, Quantity] = {}
+    extra_texts: tuple[str, ...] = ()
+    extra_quantities: Mapping[str, Quantity] = {}
 
     @property
     def name(self) -> str:
@@ -105,12 +105,12 @@ class EffectOption(NamedTuple):
         return next(iter(self.models.values())).name
 
     @property
-    def inflow(self) -> bool:
+    def allows_inflow(self) -> bool:
         """Whether the effect is compatible with an inflow model; an effect that computes the rotor loads replaces it."""
         return all(model.loads is None for model in self.models.values())
 
     @property
-    def completes(self) -> bool:
+    def has_completion(self) -> bool:
         """Whether `complete` can fill in a field that has no default."""
         return self.complete is not _pass_through
 
@@ -118,25 +118,25 @@ class EffectOption(NamedTuple):
     def example(self) -> dict[str, Tree]:
         """A value within its declared range for every parameter without a default; a list for a vector."""
         values: dict[str, Tree] = {}
-        for key, field in fields_of(self.record).items():
+        for key, field in record_fields(self.record).items():
             if key not in self.record._field_defaults:
                 low, high = field.quantity.low, field.quantity.high
                 value = low + EXAMPLE_FRACTION * (high - low)
-                values[key] = value if field.numbers == 1 else [value] * (field.numbers or 1)
+                values[key] = value if field.length == 1 else [value] * (field.length or 1)
         return values
 
 
-def needs_rotors(effect: str) -> Callable[[Vehicle], str | None]:
+def require_rotors(effect: str) -> Callable[[Vehicle], str | None]:
     """Return a check that the vehicle has rotors."""
     problem = f"{effect} is on and rotors has 0 entries: expected at least one"
     return lambda vehicle: None if vehicle.rotors else problem
 
 
-def needs_discs(effect: str) -> Callable[[Vehicle], str | None]:
+def require_discs(effect: str) -> Callable[[Vehicle], str | None]:
     """Return a check that the vehicle has rotors, each with a radius."""
 
     def check(vehicle: Vehicle) -> str | None:
-        if problem := needs_rotors(effect)(vehicle):
+        if problem := require_rotors(effect)(vehicle):
             return problem
         for i, rotor in enumerate(vehicle.rotors):
             if not rotor.radius > 0.0:
@@ -146,7 +146,7 @@ def needs_discs(effect: str) -> Callable[[Vehicle], str | None]:
     return check
 
 
-def check_rotor_air(vehicle: Vehicle) -> str | None:
+def check_air_conflicts(vehicle: Vehicle) -> str | None:
     """Return a sentence if two effects model the same air loads, or if an inflow model accompanies such an effect."""
     air_effects = [effect for effect in vehicle.structure.effects if effect.role is Role.ROTOR_AIR]
     conflicting = [effect.name for effect in air_effects[1:]]
@@ -178,7 +178,7 @@ def typical_solidity(vehicle: Vehicle, lift_slope: float = 5.7) -> float:
         solidities.append(matching[0] if matching else TYPICAL_SOLIDITY)
         inflow_pitch = 1.5 * _hover_inflow(rotor) if rotor.radius > 0.0 else math.inf
         if inflow_pitch < _TYPICAL_PITCH:
-            unit_solidity_pitch = blade_numbers(rotor, RotorAir(1.0, lift_slope)).pitch - inflow_pitch
+            unit_solidity_pitch = blade_coefficients(rotor, RotorAir(1.0, lift_slope)).pitch - inflow_pitch
             solidities.append(unit_solidity_pitch / (_TYPICAL_PITCH - inflow_pitch))
     return max(solidities)
 
@@ -209,21 +209,21 @@ def _check_coaxial(vehicle: Vehicle) -> str | None:
 
 
 def _check_blades(effect: str, vehicle: Vehicle) -> str | None:
-    if problem := needs_discs(effect)(vehicle):
+    if problem := require_discs(effect)(vehicle):
         return problem
     blades = RotorAir(*vehicle[effect])
     for i, rotor in enumerate(vehicle.rotors):
-        element = blade_numbers(rotor, blades)
+        element = blade_coefficients(rotor, blades)
         if element.profile < 0.0:
             min_k_torque = rotor.k_thrust * rotor.radius * _hover_inflow(rotor)
             return (
                 f"rotors[{i}].k_torque = {rotor.k_torque:.6g} N m s^2/rad^2: expected at least {min_k_torque:.6g}, the induced "
                 f"torque of a disc with its k_thrust and radius {rotor.radius:g} m; {effect} needs it"
             )
-        if not element.pitch <= HIGHEST_PITCH:
+        if not element.pitch <= MAX_BLADE_PITCH:
             return (
                 f"{effect}.solidity = {blades.solidity:.6g}: expected blades that reach their thrust at a pitch of at most "
-                f"{HIGHEST_PITCH:g} rad; k_thrust and radius of rotors[{i}] require {element.pitch:.3g} rad"
+                f"{MAX_BLADE_PITCH:g} rad; k_thrust and radius of rotors[{i}] require {element.pitch:.3g} rad"
             )
     return None
 
@@ -234,7 +234,7 @@ def _check_rotor_drag(vehicle: Vehicle) -> str | None:
             f"rotor_drag.axial = {vehicle['rotor_drag'].axial:.6g} N s^2/(rad m) beside inflow: expected one of them, both "
             "model the loss of thrust in climb"
         )
-    return needs_rotors("rotor_drag")(vehicle)
+    return require_rotors("rotor_drag")(vehicle)
 
 
 def _complete_flapping(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
@@ -267,20 +267,20 @@ def _complete_rotor_fit(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping
     """Fit the polynomials to the named blade, at the mean rotor speed of hover unless `speed` is set."""
     if "blade" not in values:
         return values
-    if problem := needs_discs("rotor_fit")(vehicle):
+    if problem := require_discs("rotor_fit")(vehicle):
         raise ValueError(problem)
     speed = values["speed"] if "speed" in values else _hover_speed(vehicle)
-    return _fitted(blade(values["blade"])[0], speed, values.get("largest"))._asdict()
+    return _cached_fit(blade(values["blade"])[0], speed, values.get("largest"))._asdict()
 
 
 @lru_cache(maxsize=64)
-def _fitted(shape: Blade, speed: float, largest: float | None) -> RotorFit:
+def _cached_fit(shape: Blade, speed: float, largest: float | None) -> RotorFit:
     """Fit the rotor at `speed` [rad/s]; cached, because a fit takes half a second and the drones of a fleet share it."""
     return fit_rotor(shape, speed * 30.0 / math.pi, largest)
 
 
 def _check_rotor_fit(vehicle: Vehicle) -> str | None:
-    if problem := needs_discs("rotor_fit")(vehicle):
+    if problem := require_discs("rotor_fit")(vehicle):
         return problem
     fit: RotorFit = vehicle["rotor_fit"]
     for field in ("thrust", "power", "in_plane"):
@@ -311,7 +311,7 @@ def _complete_thrust_curve(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapp
 
 
 def _check_thrust_curve(vehicle: Vehicle) -> str | None:
-    if problem := needs_rotors("thrust_curve")(vehicle):
+    if problem := require_rotors("thrust_curve")(vehicle):
         return problem
     if conflicting := [effect.name for effect in vehicle.structure.effects if effect.loads is not None]:
         return f"thrust_curve is on beside {conflicting[0]}: expected one of them, both model the thrust at a speed"
@@ -324,13 +324,13 @@ def _check_thrust_curve(vehicle: Vehicle) -> str | None:
 def _complete_thrust_scale(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """Default to 9 % of thrust per volt below the full battery's voltage."""
     defaults = {"reference": float(full_voltage(vehicle))} if vehicle.has("battery") else {}
-    return {"per_volt": SCALE_PER_VOLT, **defaults, **values}
+    return {"per_volt": THRUST_FRACTION_PER_VOLT, **defaults, **values}
 
 
 def _check_thrust_scale(vehicle: Vehicle) -> str | None:
     if not vehicle.has("battery"):
         return "thrust_scale is on and there is no battery: expected one, thrust_scale depends on its voltage"
-    return needs_rotors("thrust_scale")(vehicle)
+    return require_rotors("thrust_scale")(vehicle)
 
 
 def _check_thrust_fade(vehicle: Vehicle) -> str | None:
@@ -340,7 +340,7 @@ def _check_thrust_fade(vehicle: Vehicle) -> str | None:
         return (
             f"thrust_fade is on beside {conflicting[0]}: expected one of them, both model the loss of thrust in climb"
         )
-    return needs_rotors("thrust_fade")(vehicle)
+    return require_rotors("thrust_fade")(vehicle)
 
 
 # Ground ------------------------------------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ def _check_thrust_fade(vehicle: Vehicle) -> str | None:
 
 def _complete_ground_effect(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """Default b to the distance between opposite rotors."""
-    body_distance = opposite_rotors(vehicle)
+    body_distance = max_rotor_distance(vehicle)
     return {**({"body_distance": body_distance} if body_distance > 0.0 else {}), **values}
 
 
@@ -373,7 +373,7 @@ def _check_propwash(vehicle: Vehicle) -> str | None:
             f"propwash.gusts = {vehicle['propwash'].gusts:g} and rotor_air is off: expected rotor_air, through which "
             "gusts act on the rotors, or gusts = 0"
         )
-    return needs_discs("propwash")(vehicle)
+    return require_discs("propwash")(vehicle)
 
 
 # Vibration of arms and rotors --------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def _check_propwash(vehicle: Vehicle) -> str | None:
 
 def _complete_imbalance(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """Repeat a single number for all rotors; default to a radial force of 1 % of the thrust."""
-    unbalance = values.get("unbalance", tuple(SHAKING_SHARE * rotor.k_thrust for rotor in vehicle.rotors))
+    unbalance = values.get("unbalance", tuple(IMBALANCE_FRACTION * rotor.k_thrust for rotor in vehicle.rotors))
     if isinstance(unbalance, (int, float)):
         unbalance = (unbalance,) * len(vehicle.rotors)
     return {**values, "unbalance": unbalance}
@@ -389,7 +389,7 @@ def _complete_imbalance(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping
 
 def _check_imbalance(vehicle: Vehicle) -> str | None:
     imbalance, count = vehicle["imbalance"], len(vehicle.rotors)
-    if problem := needs_rotors("imbalance")(vehicle):
+    if problem := require_rotors("imbalance")(vehicle):
         return problem
     if len(imbalance.unbalance) != count:
         return f"imbalance.unbalance has {len(imbalance.unbalance)} numbers: expected {count}, one for each rotor"
@@ -399,13 +399,13 @@ def _check_imbalance(vehicle: Vehicle) -> str | None:
 
 
 def _check_actuator(vehicle: Vehicle) -> str | None:
-    return needs_rotors("actuator")(vehicle) or check_actuator(vehicle)
+    return require_rotors("actuator")(vehicle) or check_actuator(vehicle)
 
 
 OPTIONS: dict[str, EffectOption] = {
     "body": EffectOption(Hull, {"": BODY}),
     "drag": EffectOption(
-        Drag, {"body": drag_effects.BODY_AXES, "world": drag_effects.WORLD_AXES}, key="axes", check=check_drag
+        Drag, {"body": drag_effects.BODY_AXES, "world": drag_effects.WORLD_AXES}, key="frame", check=check_drag
     ),
     "damping": EffectOption(Damping, {"": drag_effects.ANGULAR}, check=check_damping),
     "actuator": EffectOption(SecondOrder, {"": SECOND_ORDER_ACTUATOR}, check=_check_actuator),
@@ -414,7 +414,7 @@ OPTIONS: dict[str, EffectOption] = {
         {"dynamic": DYNAMIC_AIR, "dynamic_3": DYNAMIC_AIR_3, "momentum": MOMENTUM_AIR},
         complete=_complete_rotor_air,
         check=_check_rotor_air,
-        texts=("blade",),
+        extra_texts=("blade",),
     ),
     "rotor_drag": EffectOption(RotorDrag, {"": ROTOR_DRAG}, check=_check_rotor_drag),
     "rotor_fit": EffectOption(
@@ -422,29 +422,29 @@ OPTIONS: dict[str, EffectOption] = {
         {"": FITTED_ROTORS},
         complete=_complete_rotor_fit,
         check=_check_rotor_fit,
-        texts=("blade",),
-        numbers={"speed": Quantity("rad/s", 1.0, 3000.0)},
+        extra_texts=("blade",),
+        extra_quantities={"speed": Quantity("rad/s", 1.0, 3000.0)},
     ),
     "flapping": EffectOption(Flapping, {"": FLAPPING}, complete=_complete_flapping, check=_check_flapping),
     "ground_effect": EffectOption(
         GroundEffect,
         {"": GROUND_EFFECT},
         complete=_complete_ground_effect,
-        check=needs_discs("ground_effect"),
+        check=require_discs("ground_effect"),
     ),
-    "ceiling_effect": EffectOption(Ceiling, {"": CEILING_EFFECT}, check=needs_discs("ceiling_effect")),
-    "downwash": EffectOption(Downwash, {"": DOWNWASH}, check=needs_discs("downwash")),
+    "ceiling_effect": EffectOption(Ceiling, {"": CEILING_EFFECT}, check=require_discs("ceiling_effect")),
+    "downwash": EffectOption(Downwash, {"": DOWNWASH}, check=require_discs("downwash")),
     "propwash": EffectOption(Propwash, {"": PROPWASH}, complete=_complete_propwash, check=_check_propwash),
-    "slung_load": EffectOption(SlungLoad, {"": SLUNG_LOAD}, complete=load_numbers, check=check_load),
+    "slung_load": EffectOption(SlungLoad, {"": SLUNG_LOAD}, complete=complete_slung_load, check=check_load),
     "arms": EffectOption(
         Arms,
         {"": ARMS},
-        complete=arms_numbers,
+        complete=complete_arms,
         check=check_arms,
-        numbers={"frequency": FREQUENCY},
+        extra_quantities={"frequency": ARM_FREQUENCY},
     ),
     "imbalance": EffectOption(Imbalance, {"": IMBALANCE}, complete=_complete_imbalance, check=_check_imbalance),
-    "airspeed_moment": EffectOption(AirspeedMoment, {"": AIRSPEED_MOMENT}, check=needs_discs("airspeed_moment")),
+    "airspeed_moment": EffectOption(AirspeedMoment, {"": AIRSPEED_MOMENT}, check=require_discs("airspeed_moment")),
     "thrust_curve": EffectOption(
         ThrustCurve, {"": THRUST_CURVE}, complete=_complete_thrust_curve, check=_check_thrust_curve
     ),
@@ -454,15 +454,15 @@ OPTIONS: dict[str, EffectOption] = {
     "coaxial": EffectOption(Coaxial, {"": COAXIAL}, complete=_complete_coaxial, check=_check_coaxial),
     "rolling_moment": EffectOption(
         RollingMoment,
-        {"alike": ROLLING_MOMENT, "by_spin": ROLLING_BY_SPIN},
-        check=needs_rotors("rolling_moment"),
+        {"uniform": ROLLING_MOMENT, "by_spin": ROLLING_BY_SPIN},
+        check=require_rotors("rolling_moment"),
     ),
     "thrust_fade": EffectOption(ThrustFade, {"": THRUST_FADE}, check=_check_thrust_fade),
 }
-"""By the name of the table, which is the name of the effect; vehicles have their effects in this order."""
+"""Options by the name of the table, which is also that of the effect; a vehicle has its effects in this order."""
 
 
-def options_with(effects: Sequence[EffectOption]) -> dict[str, EffectOption]:
+def merge_options(effects: Sequence[EffectOption]) -> dict[str, EffectOption]:
     """Return `OPTIONS`, followed by effects from outside the package, by name."""
     options = dict(OPTIONS)
     for option in effects:
@@ -470,20 +470,20 @@ def options_with(effects: Sequence[EffectOption]) -> dict[str, EffectOption]:
             raise ValueError(f"effects has {option!r:.60}; expected EffectOptions, each with an effect")
         if any(model.name != option.name for model in option.models.values()):
             raise ValueError(f"effect {option.name!r} has models of other names; expected one name for all of them")
-        if option.name in (*OTHER_TABLES, *options):
+        if option.name in (*NON_EFFECT_TABLES, *options):
             raise ValueError(
-                f"effect {option.name!r} is there already; expected a name that no other table of a file has"
+                f"effect {option.name!r} already exists; expected a name that no other table of a file has"
             )
         options[option.name] = option
     return options
 
 
-def options_of(vehicle: Vehicle) -> dict[str, EffectOption]:
+def effect_options(vehicle: Vehicle) -> dict[str, EffectOption]:
     """Return every optional table that a file of this vehicle may have, by name."""
-    return options_with(vehicle.structure.options)
+    return merge_options(vehicle.structure.effect_options)
 
 
-def option_of(effect: Effect, vehicle: Vehicle) -> EffectOption | None:
+def effect_option(effect: Effect, vehicle: Vehicle) -> EffectOption | None:
     """Return the table that describes an effect of a vehicle, if there is one."""
-    option = options_of(vehicle).get(effect.name)
+    option = effect_options(vehicle).get(effect.name)
     return option if option is not None and effect in option.models.values() else None

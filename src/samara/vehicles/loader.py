@@ -1,4 +1,4 @@
-"""Parse vehicle files: strict, with one sentence for each mistake.
+"""Parse vehicle files strictly; every mistake is reported in one sentence.
 
 Every value is a table `{ value, unit, source, spread }`; source and spread are optional. The record that a table becomes
 defines its keys, their units and their ranges: `[drag]` follows `Drag`, `[motor]` follows `Lag` or `DcMotor`, and so on.
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from samara.core.algebra import Vec3, quat_from_axis_angle, rotate
-from samara.core.budget import path_beside
+from samara.core.budget import resolve_sibling_path
 from samara.core.quantity import Quantity, Tree
-from samara.core.sanitise import shown
-from samara.core.toml import QUANTITY, DataSheet, File, Shipped, document, is_file
+from samara.core.sanitise import quote_value
+from samara.core.toml import QUANTITY, DataSheet, ShippedFiles, TomlFile, is_toml_path, parse_document
 from samara.physics.ground.contact import Surface
 from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors.actuator import Lag
@@ -25,9 +25,9 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
 from samara.vehicles.build import ACTUATIONS, BATTERIES, ContactShape, Provenance, build_vehicle
-from samara.vehicles.check import MAX_CONTACT_POINTS, MAX_ROTORS, VehicleError, check_vehicle, raise_all
-from samara.vehicles.defaults import derived_feet, derived_top
-from samara.vehicles.effects import OPTIONS, EffectOption, options_with
+from samara.vehicles.check import MAX_CONTACT_POINTS, MAX_ROTORS, VehicleError, check_vehicle, raise_problems
+from samara.vehicles.defaults import derived_feet, derived_top_height
+from samara.vehicles.effects import OPTIONS, EffectOption, merge_options
 from samara.vehicles.payload import Payload, with_payload
 
 SCHEMA = 1
@@ -38,7 +38,7 @@ _LENGTH = Quantity("m", -1.0, 1.0)
 _ANGLE = Quantity("rad", -math.pi, math.pi)
 
 
-VEHICLES = Shipped("vehicle", "samara.vehicles", VehicleError)
+VEHICLES = ShippedFiles("vehicle", "samara.vehicles", VehicleError)
 
 
 def vehicle_names() -> list[str]:
@@ -55,7 +55,7 @@ def vehicle(name_or_path: str | Path, *, effects: Sequence[EffectOption] = (), *
     if folder is None and not effects:
         loaded_vehicle = _shipped_vehicle(text, origin)
     else:
-        loaded_vehicle = parse_vehicle(text, origin, folder, feet=folder is not None, effects=effects)
+        loaded_vehicle = parse_vehicle(text, origin, folder, derive_feet=folder is not None, effects=effects)
     if not overrides:
         return loaded_vehicle
     try:
@@ -75,51 +75,51 @@ def parse_vehicle(
     origin: str,
     folder: Path | None = None,
     *,
-    feet: bool = False,
+    derive_feet: bool = False,
     effects: Sequence[EffectOption] = (),
 ) -> Vehicle:
     """Parse the text of a vehicle file.
 
     Args:
         text: the file's content, in TOML.
-        origin: the name that error messages give the file.
-        folder: the folder of the files that `text` names; None forbids such names, so that the vehicle of a recording reads
-            nothing from the disk.
-        feet: derive contact points under the arms, and the height of the top, if the file sets none.
+        origin: name of the file in error messages.
+        folder: the folder of the files that `text` names; None forbids such names, so that the vehicle of a recording
+            reads nothing from the disk.
+        derive_feet: derive contact points under the arms, and the height of the top, if the file sets none.
         effects: effects from outside the package whose tables the file may contain.
 
     Raises:
         VehicleError: lists every mistake of the file, one sentence per line.
     """
     try:
-        options = options_with(effects)
+        options = merge_options(effects)
     except ValueError as error:
         raise VehicleError(f"{origin}: {error}") from None
     problems: list[str] = []
-    file = DataSheet(document(text, origin, VehicleError), File(origin, VehicleError, problems))
+    file = DataSheet(parse_document(text, origin, VehicleError), TomlFile(origin, VehicleError, problems))
     file.schema(SCHEMA)
-    name = file.noted(lambda: file.text("name"), "")
-    actuation = file.noted(lambda: file.text("actuation", choices=ACTUATIONS), "")
-    description = file.noted(lambda: file.text("description", default=""), "")
-    body = file.noted(partial(_body, file), {})
-    tables = file.noted(partial(_gravity, file), {})
-    contact = file.noted(partial(_contact, file), {})
-    tables |= file.noted(partial(_inflow, file), {})
+    name = file.read_or_report(lambda: file.text("name"), "")
+    actuation = file.read_or_report(lambda: file.text("actuation", choices=ACTUATIONS), "")
+    description = file.read_or_report(lambda: file.text("description", default=""), "")
+    body = file.read_or_report(partial(_body, file), {})
+    tables = file.read_or_report(partial(_gravity, file), {})
+    contact = file.read_or_report(partial(_contact, file), {})
+    tables |= file.read_or_report(partial(_inflow, file), {})
     for option in options.values():
         if option.name != "body":
-            tables |= file.noted(partial(_option, file, option, folder), {})
-    battery = file.noted(lambda: _battery(file), None)
-    rotors = file.noted(lambda: _rotors(file), [])
-    payload = file.noted(lambda: _payload(file), Payload())
+            tables |= file.read_or_report(partial(_effect_table, file, option, folder), {})
+    battery = file.read_or_report(lambda: _battery(file), None)
+    rotors = file.read_or_report(lambda: _rotors(file), [])
+    payload = file.read_or_report(lambda: _payload(file), Payload())
     file.finish()
-    raise_all(problems)
+    raise_problems(problems)
     hull_radius = body.pop("radius", None)
     if hull_radius is not None:
         tables["body"] = {"radius": hull_radius}
-    if feet and rotors:
+    if derive_feet and rotors:
         contact.setdefault("points", derived_feet(rotors))
-    if feet and contact.get("points"):
-        contact.setdefault("top", derived_top(contact["points"], rotors, hull_radius or 0.0))
+    if derive_feet and contact.get("points"):
+        contact.setdefault("top_height", derived_top_height(contact["points"], rotors, hull_radius or 0.0))
     built_vehicle = build_vehicle(
         origin,
         **body,
@@ -144,14 +144,14 @@ def _inertia(body: DataSheet) -> tuple[float, ...]:
     if not numbers:
         raise body.error("inertia", value, "3 numbers (diagonal) or 3 rows of 3")
     signed_inertia = Quantity("kg m^2", -1.0, 1.0)
-    return tuple(body.converted("inertia", entry, unit, signed_inertia) for entry in numbers)
+    return tuple(body.convert("inertia", entry, unit, signed_inertia) for entry in numbers)
 
 
 def _body(file: DataSheet) -> dict[str, Any]:
     body = file.table("body")
     values: dict[str, Any] = {
-        "mass": body.noted(lambda: body.value("mass", Quantity("kg", 1e-3, 1e3)), None),
-        "inertia": body.noted(lambda: _inertia(body), None),
+        "mass": body.read_or_report(lambda: body.value("mass", Quantity("kg", 1e-3, 1e3)), None),
+        "inertia": body.read_or_report(lambda: _inertia(body), None),
     }
     if "radius" in body:
         values |= body.fields(OPTIONS["body"].record)
@@ -174,7 +174,7 @@ def _gravity(file: DataSheet) -> dict[str, object]:
     return {"gravity": {"model": model, **table.record(Gravity)._asdict()}}
 
 
-def _option(file: DataSheet, option: EffectOption, folder: Path | None) -> dict[str, object]:
+def _effect_table(file: DataSheet, option: EffectOption, folder: Path | None) -> dict[str, object]:
     """Read the optional table of an effect, by name, as `build_vehicle` takes it; empty if the file has none."""
     table = file.optional_table(option.name)
     if not table:
@@ -182,24 +182,24 @@ def _option(file: DataSheet, option: EffectOption, folder: Path | None) -> dict[
     values: dict[str, object] = {}
     if len(option.models) > 1:
         values[option.key] = table.text(option.key)
-    for key in option.texts:
+    for key in option.extra_texts:
         if key in table:
             text = table.text(key)
-            values[key] = _beside(table, key, folder, text) if is_file(text) else text
-    values |= {key: table.value(key, quantity) for key, quantity in option.numbers.items() if key in table}
-    values |= table.fields(option.record, option.completes)
+            values[key] = _resolve_file(table, key, folder, text) if is_toml_path(text) else text
+    values |= {key: table.value(key, quantity) for key, quantity in option.extra_quantities.items() if key in table}
+    values |= table.fields(option.record, option.has_completion)
     table.finish()
     return {option.name: values}
 
 
-def _beside(table: DataSheet, key: str, folder: Path | None, name: str) -> Path:
+def _resolve_file(table: DataSheet, key: str, folder: Path | None, name: str) -> Path:
     """Return the path of a file in the same folder as the file that names it."""
     if folder is None:
         raise table.error(key, name, "a name that Samara knows; there is no folder to look in")
     try:
-        return path_beside(folder, name)
+        return resolve_sibling_path(folder, name)
     except ValueError as error:
-        raise table.wrong(f" = {shown(name)}: {error}", key) from None
+        raise table.make_error(f" = {quote_value(name)}: {error}", key) from None
 
 
 def _contact(file: DataSheet) -> dict[str, Any]:
@@ -213,15 +213,15 @@ def _contact(file: DataSheet) -> dict[str, Any]:
     if not isinstance(value, list) or not value or not all(isinstance(p, list) and len(p) == 3 for p in value):
         raise table.error("points", value, "a list of points of 3 numbers")
     if len(value) > MAX_CONTACT_POINTS:
-        raise table.wrong(f" has {len(value)} entries: expected at most {MAX_CONTACT_POINTS}", "points")
+        raise table.make_error(f" has {len(value)} entries: expected at most {MAX_CONTACT_POINTS}", "points")
     hints = get_type_hints(Surface, include_extras=True)
     options: dict[str, Any] = {
-        "points": [Vec3(*(table.converted("points", x, unit, _LENGTH) for x in point)) for point in value],
+        "points": [Vec3(*(table.convert("points", x, unit, _LENGTH) for x in point)) for point in value],
         "friction": table.value("friction", get_args(hints["friction"])[1]),
     }
-    if "top" in table:
-        is_disabled = table.entries["top"] is False and not table.take("top", "a height or false")
-        options["top"] = None if is_disabled else table.value("top", _LENGTH)
+    if "top_height" in table:
+        is_disabled = table.entries["top_height"] is False and not table.take("top_height", "a height or false")
+        options["top_height"] = None if is_disabled else table.value("top_height", _LENGTH)
     for key in ("stiffness", "damping"):
         if key in table:
             options[key] = table.value(key, get_args(hints[key])[1])
@@ -254,32 +254,32 @@ def _battery(file: DataSheet) -> Ideal | list[Thevenin] | None:
 
 
 def _rotors(file: DataSheet) -> list[Rotor]:
-    shared_table = file.noted(partial(file.optional_table, "rotor"), None)
+    shared_table = file.read_or_report(partial(file.optional_table, "rotor"), None)
     shared_values = {} if not shared_table else _rotor_values(shared_table)
     if shared_table:
         shared_table.finish()
-    shared_motor = file.noted(partial(_motor, file), Lag)
+    shared_motor = file.read_or_report(partial(_motor, file), Lag)
     tables = file.tables("rotors")
     if len(tables) > MAX_ROTORS:
-        raise file.wrong(f" has {len(tables)} entries: expected at most {MAX_ROTORS}", "rotors")
-    rotors = [file.noted(partial(_rotor, table, shared_values, shared_motor), None) for table in tables]
+        raise file.make_error(f" has {len(tables)} entries: expected at most {MAX_ROTORS}", "rotors")
+    rotors = [file.read_or_report(partial(_rotor, table, shared_values, shared_motor), None) for table in tables]
     if not rotors and (shared_values or shared_motor):
-        raise file.missing("rotors", "one [[rotors]] for each rotor")
+        raise file.missing_error("rotors", "one [[rotors]] for each rotor")
     return rotors
 
 
 def _rotor(table: DataSheet, shared_values: dict[str, float], shared_motor: Lag | DcMotor | None) -> Rotor:
     problem_count = len(table.file.problems or ())
-    r_B, axis_B = table.noted(lambda: _placement(table), (None, None))
-    spin = table.noted(lambda: _SPINS[table.text("spin", choices=_SPINS)], 1)
+    r_B, axis_B = table.read_or_report(lambda: _placement(table), (None, None))
+    spin = table.read_or_report(lambda: _SPINS[table.text("spin", choices=_SPINS)], 1)
     values = shared_values | _rotor_values(table)
     for key in ("k_thrust", "k_torque"):
         if key not in values:
-            raise table.missing(key, f"{QUANTITY} here or in [rotor]")
+            raise table.missing_error(key, f"{QUANTITY} here or in [rotor]")
     motor = _motor(table) or shared_motor
     if motor is None:
-        raise table.missing("motor", "a table here or as [motor]")
-    servo = table.noted(lambda: _servo(table), ())
+        raise table.missing_error("motor", "a table here or as [motor]")
+    servo = table.read_or_report(lambda: _servo(table), ())
     if len(table.file.problems or ()) == problem_count:
         table.finish()
     return Rotor(r_B, axis_B, spin, motor=motor, servo=servo, **values)
@@ -288,7 +288,7 @@ def _rotor(table: DataSheet, shared_values: dict[str, float], shared_motor: Lag 
 def _rotor_values(table: DataSheet) -> dict[str, float]:
     hints = get_type_hints(Rotor, include_extras=True)
     keys = [key for key in ("k_thrust", "k_torque", "inertia", "radius") if key in table]
-    return {key: table.noted(partial(table.value, key, get_args(hints[key])[1]), None) for key in keys}
+    return {key: table.read_or_report(partial(table.value, key, get_args(hints[key])[1]), None) for key in keys}
 
 
 def _motor(table: DataSheet) -> Lag | DcMotor | None:

@@ -15,9 +15,9 @@ def parameter(vehicle: Vehicle, path: str) -> Any:
     if not subpath and root in ("mass", "inertia_B"):
         return getattr(vehicle, root)
     if subpath and root in ("rotors", "inertia_B"):
-        return _inside(getattr(vehicle, root), subpath, path, vehicle)
+        return _lookup(getattr(vehicle, root), subpath, path, vehicle)
     if subpath and vehicle.has(root):
-        return _inside(vehicle[root], subpath, path, vehicle)
+        return _lookup(vehicle[root], subpath, path, vehicle)
     raise _unknown_parameter(path, vehicle)
 
 
@@ -36,11 +36,11 @@ def with_parameters(vehicle: Vehicle, paths: Sequence[str], values: Sequence[Any
     return vehicle
 
 
-def _inside(record: Any, path: str, full_path: str, vehicle: Vehicle) -> Any:
+def _lookup(record: Any, path: str, full_path: str, vehicle: Vehicle) -> Any:
     field, _, subpath = path.partition(".")
     if type(record) is tuple and record:
         if not field.isdecimal():
-            return tuple(_inside(component, path, full_path, vehicle) for component in record)
+            return tuple(_lookup(component, path, full_path, vehicle) for component in record)
         if int(field) >= len(record):
             raise _unknown_parameter(full_path, vehicle)
         value = record[int(field)]
@@ -48,7 +48,7 @@ def _inside(record: Any, path: str, full_path: str, vehicle: Vehicle) -> Any:
         value = getattr(record, field)
     else:
         raise _unknown_parameter(full_path, vehicle)
-    return _inside(value, subpath, full_path, vehicle) if subpath else value
+    return _lookup(value, subpath, full_path, vehicle) if subpath else value
 
 
 def _unknown_parameter(path: str, vehicle: Vehicle) -> ValueError:

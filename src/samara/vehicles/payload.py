@@ -43,14 +43,14 @@ def with_payload(vehicle: Vehicle, payload: Payload) -> Vehicle:
     if loaded.has("contact"):
         contact = vehicle["contact"]
         loaded = loaded.replace({"contact.points_B": tuple(point - d for point in contact.points_B)})
-        if contact.top != ():
-            loaded = loaded.replace({"contact.top": contact.top - d.z})
+        if contact.top_height != ():
+            loaded = loaded.replace({"contact.top_height": contact.top_height - d.z})
     if loaded.has("slung_load"):
         loaded = loaded.replace({"slung_load.attachment_B": vehicle["slung_load"].attachment_B - d})
     return loaded
 
 
-def with_centre_moved(state: State, shift_B: Vec3) -> State:
+def shift_centre_of_mass(state: State, shift_B: Vec3) -> State:
     """p' = p + R d,  v' = v + R (ω × d): the same motion, described at another point of the body"""
     return state._replace(
         p_W=state.p_W + rotate(state.q_WB, shift_B),

@@ -19,11 +19,11 @@ from samara.physics.types import CALM, Vehicle
 from samara.vehicles.trim import effectiveness, hover, thrust_to_weight
 
 AXES = ("x force", "y force", "thrust", "roll", "pitch", "yaw")
-NEEDED = ("thrust", "roll", "pitch", "yaw")
-INDEPENDENT = 1e-6  # relative tolerance of an axis in the column space of the effectiveness
+REQUIRED_AXES = ("thrust", "roll", "pitch", "yaw")
+INDEPENDENCE_TOLERANCE = 1e-6  # relative tolerance of an axis in the column space of the effectiveness
 
 
-class Range(NamedTuple):
+class TypicalRange(NamedTuple):
     """Range of real vehicles, and the source of the range."""
 
     low: float
@@ -31,64 +31,68 @@ class Range(NamedTuple):
     source: str
 
 
-class Figure(NamedTuple):
+class PlausibilityFigure(NamedTuple):
     """A ratio with its value and typical range; `hint` names the parameters to check if the value is outside."""
 
     name: str
     value: float
     unit: str
-    typical: Range
+    typical: TypicalRange
     hint: str
 
     @property
-    def fine(self) -> bool:
+    def is_typical(self) -> bool:
         """Whether the value is within its range; False for NaN."""
         return self.typical.low <= self.value <= self.typical.high
 
     @property
-    def shown(self) -> str:
+    def value_text(self) -> str:
         """The value with its unit."""
         return f"{self.value:.3g} {self.unit}".strip()
 
     @property
-    def expected(self) -> str:
+    def range_text(self) -> str:
         """The range with its unit."""
         return f"{self.typical.low:g} to {self.typical.high:g} {self.unit}".strip()
 
 
 UIUC = "UIUC propeller database, volume 1, static"
 RANGES = {
-    "thrust/weight": Range(
+    "thrust/weight": TypicalRange(
         1.2, 15.0, "ArduPilot wiki, hover throttle: 0.2 to 0.6, which is 1.7 to 5; racers 8 and more"
     ),
-    "thrust coefficient": Range(0.03, 0.25, f"{UIUC}: 0.048 to 0.165"),
-    "torque/(thrust radius)": Range(0.06, 0.45, f"{UIUC}: 0.11 to 0.26; a Crazyflie 0.32"),
-    "figure of merit": Range(0.25, 0.85, f"{UIUC}: 0.32 to 0.73; momentum theory: below 1"),
-    "maximum tip speed": Range(10.0, 290.0, "Mach 0.85, where propellers lose their efficiency"),
-    "inflow in hover": Range(1.5, 20.0, "momentum theory, √(T/2ρA); the shipped vehicles have 4 to 8 m/s"),
-    "radius/distance of rotors": Range(0.1, 0.75, "geometry: discs that touch have 0.5; coaxial ones are left out"),
-    "gyration/arm, roll": Range(
+    "thrust coefficient": TypicalRange(0.03, 0.25, f"{UIUC}: 0.048 to 0.165"),
+    "torque/(thrust radius)": TypicalRange(0.06, 0.45, f"{UIUC}: 0.11 to 0.26; a Crazyflie 0.32"),
+    "figure of merit": TypicalRange(0.25, 0.85, f"{UIUC}: 0.32 to 0.73; momentum theory: below 1"),
+    "maximum tip speed": TypicalRange(10.0, 290.0, "Mach 0.85, where propellers lose their efficiency"),
+    "inflow in hover": TypicalRange(1.5, 20.0, "momentum theory, √(T/2ρA); the shipped vehicles have 4 to 8 m/s"),
+    "radius/distance of rotors": TypicalRange(
+        0.1, 0.75, "geometry: discs that touch have 0.5; coaxial ones are left out"
+    ),
+    "gyration/arm, roll": TypicalRange(
         0.15, 1.0, "geometry: all mass at the rotors has 0.71; the shipped vehicles 0.44 to 0.66"
     ),
-    "gyration/arm, pitch": Range(
+    "gyration/arm, pitch": TypicalRange(
         0.15, 1.0, "geometry: all mass at the rotors has 0.71; the shipped vehicles 0.44 to 0.66"
     ),
-    "gyration/arm, yaw": Range(0.2, 1.3, "geometry: all mass at the rotors has 1; the shipped vehicles 0.6 to 0.9"),
-    "motor time constant": Range(0.003, 0.5, "shipped vehicles: 0.015 to 0.08 s"),
-    "speed at which drag equals weight": Range(
+    "gyration/arm, yaw": TypicalRange(
+        0.2, 1.3, "geometry: all mass at the rotors has 1; the shipped vehicles 0.6 to 0.9"
+    ),
+    "motor time constant": TypicalRange(0.003, 0.5, "shipped vehicles: 0.015 to 0.08 s"),
+    "speed at which drag equals weight": TypicalRange(
         5.0, 1000.0, "crazyflie: 37 m/s; crazyflie_documented, with far too much drag: 1.4 m/s"
     ),
 }
 
 
-class Power(NamedTuple):
+class HoverPower(NamedTuple):
     """Power in hover [W]: shaft power of the rotors, and the minimum of momentum theory (0 without a radius)."""
 
     shaft: float
     ideal: float
 
 
-def controllable(vehicle: Vehicle) -> tuple[int, tuple[str, ...]]:
+def controllable_axes(vehicle: Vehicle) -> tuple[int, tuple[str, ...]]:
     """Return the rank of the rotors' effectiveness over force and torque, and the axes that are independent of all others.
 
     An axis is independent if its unit vector is in the column space of the matrix with normalised rows. Lateral force does not
@@ -98,25 +102,32 @@ def controllable(vehicle: Vehicle) -> tuple[int, tuple[str, ...]]:
     matrix, axes = effectiveness(vehicle)[first_axis:], AXES[first_axis:]
     row_norms = np.linalg.norm(matrix, axis=1)
     matrix = (
-        matrix[row_norms > INDEPENDENT * row_norms.max()] / row_norms[row_norms > INDEPENDENT * row_norms.max(), None]
+        matrix[row_norms > INDEPENDENCE_TOLERANCE * row_norms.max()]
+        / row_norms[row_norms > INDEPENDENCE_TOLERANCE * row_norms.max(), None]
     )
-    names = [name for name, row_norm in zip(axes, row_norms, strict=True) if row_norm > INDEPENDENT * row_norms.max()]
+    names = [
+        name
+        for name, row_norm in zip(axes, row_norms, strict=True)
+        if row_norm > INDEPENDENCE_TOLERANCE * row_norms.max()
+    ]
     left, values, _ = np.linalg.svd(matrix)
-    rank = int((values > INDEPENDENT * values[0]).sum())
+    rank = int((values > INDEPENDENCE_TOLERANCE * values[0]).sum())
     column_space = left[:, :rank]
     return rank, tuple(
-        name for name, row in zip(names, column_space, strict=True) if abs(1.0 - float(row @ row)) < INDEPENDENT
+        name
+        for name, row in zip(names, column_space, strict=True)
+        if abs(1.0 - float(row @ row)) < INDEPENDENCE_TOLERANCE
     )
 
 
-def reached(vehicle: Vehicle, axis: str) -> bool:
+def is_actuated(vehicle: Vehicle, axis: str) -> bool:
     """Return whether the rotors produce any force or torque along one of `AXES`."""
     row_norms = np.linalg.norm(effectiveness(vehicle), axis=1)
-    return bool(row_norms[AXES.index(axis)] > INDEPENDENT * row_norms.max())
+    return bool(row_norms[AXES.index(axis)] > INDEPENDENCE_TOLERANCE * row_norms.max())
 
 
-def hover_power(vehicle: Vehicle) -> Power:
-    """Σ Q Ω beside Σ T √(T / 2ρA)  [W]"""
+def hover_power(vehicle: Vehicle) -> HoverPower:
+    """Σ Q Ω and Σ T √(T / 2ρA)  [W]"""
     shaft = ideal = 0.0
     state = hover(vehicle)[0]
     loads = rotor_loads(state, vehicle, CALM)
@@ -125,19 +136,19 @@ def hover_power(vehicle: Vehicle) -> Power:
         ideal += (
             float(load.thrust * hover_induced(load.thrust, SEA_LEVEL_DENSITY, rotor.radius)) if rotor.radius else 0.0
         )
-    return Power(shaft, ideal)
+    return HoverPower(shaft, ideal)
 
 
-def figures(vehicle: Vehicle) -> list[Figure]:
+def plausibility_figures(vehicle: Vehicle) -> list[PlausibilityFigure]:
     """Compute all ratios of a vehicle; of rotors that differ, keep the ratio that is farthest from its typical range."""
     candidates = [
         *_rotor_figures(vehicle),
         *_body_figures(vehicle),
         *_drag_figures(vehicle),
     ]
-    farthest: dict[str, Figure] = {}
+    farthest: dict[str, PlausibilityFigure] = {}
     for figure in candidates:
-        if figure.name not in farthest or _outside(figure) > _outside(farthest[figure.name]):
+        if figure.name not in farthest or _log_deviation(figure) > _log_deviation(farthest[figure.name]):
             farthest[figure.name] = figure
     return list(farthest.values())
 
@@ -146,8 +157,8 @@ def warnings(vehicle: Vehicle) -> list[str]:
     """Return one sentence for each ratio outside its typical range, and for axes that cannot be commanded."""
     messages = []
     if vehicle.rotors:
-        rank, independent = controllable(vehicle)
-        coupled = [name for name in NEEDED if name not in independent]
+        rank, independent = controllable_axes(vehicle)
+        coupled = [name for name in REQUIRED_AXES if name not in independent]
         if coupled:
             problem = f"{', '.join(coupled)} cannot be commanded alone"
             messages.append(f"rank {rank} of the allocation: {problem}; check the rotors' spin and positions")
@@ -155,26 +166,27 @@ def warnings(vehicle: Vehicle) -> list[str]:
             hover(vehicle)
         except ValueError as error:
             messages.append(str(error))
-    for figure in figures(vehicle):
-        if not figure.fine:
+    for figure in plausibility_figures(vehicle):
+        if not figure.is_typical:
             messages.append(
-                f"{figure.name} is {figure.shown}: typical is {figure.expected} ({figure.typical.source}); check {figure.hint}"
+                f"{figure.name} is {figure.value_text}: typical is {figure.range_text} ({figure.typical.source}); "
+                f"check {figure.hint}"
             )
     return messages
 
 
-def _outside(figure: Figure) -> float:
+def _log_deviation(figure: PlausibilityFigure) -> float:
     """Distance from the middle of the range on a logarithmic scale: 1 at either end"""
     low, high = math.log(figure.typical.low), math.log(figure.typical.high)
     return abs(2.0 * (math.log(max(figure.value, 1e-300)) - low) / (high - low) - 1.0)
 
 
-def _figure(name: str, value: float, unit: str, hint: str) -> Figure:
-    return Figure(name, value, unit, RANGES[name], hint)
+def _figure(name: str, value: float, unit: str, hint: str) -> PlausibilityFigure:
+    return PlausibilityFigure(name, value, unit, RANGES[name], hint)
 
 
-def _rotor_figures(vehicle: Vehicle) -> list[Figure]:
-    figures: list[Figure] = []
+def _rotor_figures(vehicle: Vehicle) -> list[PlausibilityFigure]:
+    figures: list[PlausibilityFigure] = []
     if not vehicle.rotors:
         return figures
     with suppress(ValueError):  # no trim; `warnings` reports why
@@ -183,10 +195,12 @@ def _rotor_figures(vehicle: Vehicle) -> list[Figure]:
     hover_thrust = weight / sum(max(rotor.axis_B.z, 0.1) for rotor in vehicle.rotors)
     for i, rotor in enumerate(vehicle.rotors):
         if isinstance(rotor.motor, Lag):
-            for tau in (rotor.motor.rise, rotor.motor.fall):
-                figures.append(_figure("motor time constant", tau, "s", "motor.rise and fall"))
+            for tau in (rotor.motor.time_constant_up, rotor.motor.time_constant_down):
+                figures.append(
+                    _figure("motor time constant", tau, "s", "motor.time_constant_up and time_constant_down")
+                )
         spacing = min(
-            (gap for j in range(len(vehicle.rotors)) if j != i and (gap := _apart(vehicle, i, j))), default=0.0
+            (gap for j in range(len(vehicle.rotors)) if j != i and (gap := _hub_distance(vehicle, i, j))), default=0.0
         )
         radius = rotor.radius or 0.42 * spacing
         if not radius:
@@ -218,14 +232,14 @@ def _rotor_figures(vehicle: Vehicle) -> list[Figure]:
     return figures
 
 
-def _apart(vehicle: Vehicle, i: int, j: int) -> float:
+def _hub_distance(vehicle: Vehicle, i: int, j: int) -> float:
     """Horizontal distance of two hubs [m]; 0 for coaxial ones."""
     first_hub, second_hub = vehicle.rotors[i].r_B, vehicle.rotors[j].r_B
     gap = math.hypot(first_hub.x - second_hub.x, first_hub.y - second_hub.y)
     return 0.0 if gap < 0.2 * abs(first_hub.z - second_hub.z) or gap < 1e-9 else gap
 
 
-def _body_figures(vehicle: Vehicle) -> list[Figure]:
+def _body_figures(vehicle: Vehicle) -> list[PlausibilityFigure]:
     arms = [math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors]
     arm = sum(arms) / len(arms) if arms else 0.0
     if not arm:
@@ -239,7 +253,7 @@ def _body_figures(vehicle: Vehicle) -> list[Figure]:
     ]
 
 
-def _drag_figures(vehicle: Vehicle) -> list[Figure]:
+def _drag_figures(vehicle: Vehicle) -> list[PlausibilityFigure]:
     if not vehicle.has("drag"):
         return []
     weight, drag, figures = vehicle.mass * _gravity(vehicle), vehicle["drag"], []

@@ -10,7 +10,7 @@ from typing import NamedTuple
 CCW, CW = 1, -1  # seen from above
 
 
-class Place(NamedTuple):
+class NumberedRotor(NamedTuple):
     """Name of a rotor by its corner, azimuth counter-clockwise from forward, and spin."""
 
     name: str
@@ -19,11 +19,11 @@ class Place(NamedTuple):
 
 
 class Numbering(NamedTuple):
-    """The rotors of a frame in the order in which a system counts them, starting at `first`."""
+    """The rotors of a frame in the order in which a system counts them, starting at `first_number`."""
 
     title: str
-    first: int
-    places: tuple[Place, ...]
+    first_number: int
+    rotors: tuple[NumberedRotor, ...]
     source: str
 
 
@@ -44,7 +44,7 @@ def _numbering(frame: str, title: str, first: int, rotors: str, source: str) -> 
     """Parse a list of rotors: FR+ is front right, counter-clockwise; FR- is front right, clockwise."""
     spins = {"+": CCW, "-": CW}
     numbered_rotors = tuple(
-        Place(rotor[:-1], _AZIMUTHS[frame][rotor[:-1]], spins[rotor[-1]]) for rotor in rotors.split()
+        NumberedRotor(rotor[:-1], _AZIMUTHS[frame][rotor[:-1]], spins[rotor[-1]]) for rotor in rotors.split()
     )
     return Numbering(title, first, numbered_rotors, source)
 
@@ -79,27 +79,27 @@ NUMBERINGS: Mapping[str, Mapping[str, Numbering]] = {
 
 
 def rotor_order(
-    from_: str = "px4", to: str = "betaflight", frame: str = "quad_x", *, place_only: bool = False
+    from_: str = "px4", to: str = "betaflight", frame: str = "quad_x", *, ignore_spin: bool = False
 ) -> tuple[int, ...]:
     """Return the order that maps the rotors of one system to another: order[i] is the index in `to` of rotor i of `from_`.
 
-    Both count from 0. `place_only` accepts rotors that spin in opposite directions; they would yaw the vehicle the wrong way,
+    Both count from 0. `ignore_spin` accepts rotors that spin in opposite directions; they would yaw the vehicle the wrong way,
     so they are an error otherwise.
     """
-    source, target = (_numbered(frame, system) for system in (from_, to))
-    target_index = {rotor.name: i for i, rotor in enumerate(target.places)}
-    for rotor in source.places:
-        target_rotor = target.places[target_index[rotor.name]]
-        if target_rotor.spin != rotor.spin and not place_only:
+    source, target = (_find_numbering(frame, system) for system in (from_, to))
+    target_index = {rotor.name: i for i, rotor in enumerate(target.rotors)}
+    for rotor in source.rotors:
+        target_rotor = target.rotors[target_index[rotor.name]]
+        if target_rotor.spin != rotor.spin and not ignore_spin:
             direction = "counter-clockwise" if rotor.spin == CCW else "clockwise"
             raise ValueError(
                 f"rotor {rotor.name} of {frame} turns {direction} in {from_!r} and the other way in {to!r}; "
-                "expected the same, or place_only=True"
+                "expected the same, or ignore_spin=True"
             )
-    return tuple(target_index[rotor.name] for rotor in source.places)
+    return tuple(target_index[rotor.name] for rotor in source.rotors)
 
 
-def _numbered(frame: str, system: str) -> Numbering:
+def _find_numbering(frame: str, system: str) -> Numbering:
     if frame not in NUMBERINGS:
         raise ValueError(f"frame {frame!r}: expected one of {', '.join(NUMBERINGS)}")
     if system not in NUMBERINGS[frame]:

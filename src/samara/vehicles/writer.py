@@ -7,7 +7,7 @@ from typing import TypeVar, get_args, get_type_hints
 from samara.core.atomic_files import write_text
 from samara.core.quantity import Tree
 from samara.core.toml import toml_value
-from samara.core.units import fields_of
+from samara.core.units import record_fields
 from samara.physics.ground.contact import COMPLIANT
 from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.propulsion import (
@@ -22,11 +22,11 @@ from samara.physics.rotors.tilt import TILT
 from samara.physics.types import Vehicle
 from samara.vehicles.build import BATTERIES, GRAVITIES, INFLOWS
 from samara.vehicles.check import VehicleError, check_vehicle
-from samara.vehicles.effects import option_of, options_of
+from samara.vehicles.effects import effect_option, effect_options
 from samara.vehicles.loader import MOTORS, SCHEMA, parse_vehicle
 
-Noted = TypeVar("Noted")
-_WRITTEN = (
+Note = TypeVar("Note")
+_WRITABLE_EFFECTS = (
     *GRAVITIES.values(),
     COMPLIANT,
     ROTORS,
@@ -41,27 +41,26 @@ _FIELD_KEYS = {
     "r_B": ("position", "arm", "azimuth", "height"),
     "axis_B": ("axis", "tilt"),
     "points_B": ("points",),
+    "constant": ("kv",),
 }
 
 
 def save_vehicle(vehicle: Vehicle, path: str | Path) -> None:
     """Write a vehicle file with value, unit and source of every parameter; raise `VehicleError` for unregistered effects."""
     if Path(path).suffix != ".toml":
-        raise VehicleError(
-            f"{path}: has the ending {Path(path).suffix!r}: expected .toml, or it would not be found again"
-        )
+        raise VehicleError(f"{path}: has the ending {Path(path).suffix!r}: expected .toml, by which vehicles are found")
     write_text(path, vehicle_toml(vehicle))
 
 
 def vehicle_toml(vehicle: Vehicle) -> str:
     """Return the text of a vehicle's file; raise `VehicleError` if reading it would not give the same vehicle."""
     for effect in vehicle.structure.effects:
-        if effect not in _WRITTEN and not option_of(effect, vehicle):
+        if effect not in _WRITABLE_EFFECTS and not effect_option(effect, vehicle):
             raise VehicleError(
                 f"{vehicle.name}: effect {effect.name!r} is Python code; expected effects a file can name"
             )
     text = _toml(check_vehicle(vehicle))
-    reread = parse_vehicle(text, vehicle.name, effects=vehicle.structure.options)
+    reread = parse_vehicle(text, vehicle.name, effects=vehicle.structure.effect_options)
     if reread != vehicle:
         names = [[effect.name for effect in version.structure.effects] for version in (vehicle, reread)]
         raise VehicleError(
@@ -71,7 +70,7 @@ def vehicle_toml(vehicle: Vehicle) -> str:
 
 
 def _toml(vehicle: Vehicle) -> str:
-    sources, spreads = sources_still_true(vehicle), spreads_still_true(vehicle)
+    sources, spreads = valid_sources(vehicle), valid_spreads(vehicle)
 
     def line(path: str, value: Tree, unit: str, *other_paths: str) -> str:
         key = path.rpartition(".")[2]
@@ -85,8 +84,8 @@ def _toml(vehicle: Vehicle) -> str:
 
     def record(path: str, values: Tree, shared: str = "") -> list[str]:
         return [
-            line(f"{path}.{field}", getattr(values, field), spec.quantity.unit, f"{shared}.{field}")
-            for field, spec in fields_of(type(values)).items()
+            line(f"{path}.{spec.key}", getattr(values, field), spec.quantity.unit, f"{shared}.{spec.key}")
+            for field, spec in record_fields(type(values)).items()
         ]
 
     lines = [
@@ -103,22 +102,22 @@ def _toml(vehicle: Vehicle) -> str:
     if vehicle.has("body"):
         lines += record("body", vehicle["body"])
     if vehicle.has("gravity"):
-        model = _key(GRAVITIES, vehicle.structure.effects[vehicle.index("gravity")])
+        model = _registry_key(GRAVITIES, vehicle.structure.effects[vehicle.index("gravity")])
         lines += ["", "[gravity]", f"model = {toml_value(model)}", *record("gravity", vehicle["gravity"])]
-    for name, option in options_of(vehicle).items():
+    for name, option in effect_options(vehicle).items():
         if name == "body" or not vehicle.has(name):
             continue
         lines += ["", f"[{name}]"]
         if len(option.models) > 1:
-            model = _key(option.models, vehicle.structure.effects[vehicle.index(name)])
+            model = _registry_key(option.models, vehicle.structure.effects[vehicle.index(name)])
             lines.append(f"{option.key} = {toml_value(model)}")
         lines += record(name, vehicle[name])
     if vehicle.structure.inflow is not None:
-        lines += ["", "[inflow]", f"model = {toml_value(_key(INFLOWS, vehicle.structure.inflow))}"]
+        lines += ["", "[inflow]", f"model = {toml_value(_registry_key(INFLOWS, vehicle.structure.inflow))}"]
     if vehicle.has("contact"):
-        points, top = [list(point) for point in vehicle["contact"].points_B], vehicle["contact"].top
+        points, top_height = [list(point) for point in vehicle["contact"].points_B], vehicle["contact"].top_height
         lines += ["", "[contact]", line("contact.points", points, "m")]
-        lines.append("top = false" if top == () else line("contact.top", top, "m"))
+        lines.append("top_height = false" if top_height == () else line("contact.top_height", top_height, "m"))
         lines += record("contact", vehicle["contact"].surface)
     if vehicle.has("battery"):
         battery = vehicle["battery"]
@@ -126,25 +125,25 @@ def _toml(vehicle: Vehicle) -> str:
             lines += [
                 "",
                 "[[battery]]",
-                f"model = {toml_value(_key(BATTERIES, type(supply)))}",
+                f"model = {toml_value(_registry_key(BATTERIES, type(supply)))}",
                 *record(f"battery[{i}]", supply),
             ]
     return "\n".join([*lines, *_rotors(vehicle.rotors, line, record)]) + "\n"
 
 
-def sources_still_true(vehicle: Vehicle) -> dict[str, str]:
+def valid_sources(vehicle: Vehicle) -> dict[str, str]:
     """Return the sources of all parameters that were not replaced since the file was read."""
     return _drop_replaced(vehicle, vehicle.structure.sources)
 
 
-def spreads_still_true(vehicle: Vehicle) -> dict[str, float]:
+def valid_spreads(vehicle: Vehicle) -> dict[str, float]:
     """Return the relative standard deviations of all parameters that have one and were not replaced since."""
-    return _drop_replaced(vehicle, vehicle.structure.spreads)
+    return _drop_replaced(vehicle, vehicle.structure.relative_uncertainties)
 
 
-def _drop_replaced(vehicle: Vehicle, notes: Sequence[tuple[str, Noted]]) -> dict[str, Noted]:
+def _drop_replaced(vehicle: Vehicle, notes: Sequence[tuple[str, Note]]) -> dict[str, Note]:
     valid = dict(notes)
-    for path in vehicle.structure.replaced:
+    for path in vehicle.structure.replaced_parameters:
         root, *fields = path.split(".")
         tables = ("rotor.", "rotors[", "motor.") if root == "rotors" else (root,) if vehicle.has(root) else ("body",)
         keys = [key for field in fields or [root] for key in _FIELD_KEYS.get(field, (field,))]
@@ -173,7 +172,7 @@ def _rotors(rotors: Sequence[Rotor], line: Callable[..., str], record: Callable[
                 for field in ("k_thrust", "k_torque", "inertia", "radius")
             ]
         )
-        model = f"model = {toml_value(_key(MOTORS, type(rotor.motor)))}"
+        model = f"model = {toml_value(_registry_key(MOTORS, type(rotor.motor)))}"
         motors.append([model, *record(f"{path}.motor", rotor.motor, "motor")])
         servos.append(record(f"{path}.servo", rotor.servo) if rotor.servo != () else [])
     is_multiple = len(rotors) > 1
@@ -188,7 +187,7 @@ def _rotors(rotors: Sequence[Rotor], line: Callable[..., str], record: Callable[
     return lines
 
 
-def _key(registry: Mapping[str, object], value: object) -> str:
+def _registry_key(registry: Mapping[str, object], value: object) -> str:
     for key, candidate in registry.items():
         if candidate is value:
             return key

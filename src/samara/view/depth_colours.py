@@ -10,58 +10,58 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3
 from samara.core.types import Array
 from samara.physics.types import State
-from samara.record.pictures import eyes_inside
-from samara.record.run import Run, Track
+from samara.record.pictures import recorded_vision_sensors
+from samara.record.run import DroneRecord, Run
 from samara.scenario.timeline import MICROSECONDS
-from samara.sensors.ray_sensors import Beam, Eye, ray_sent
+from samara.sensors.ray_sensors import Beam, RaySensor, beam_ray
 from samara.sensors.sensor import Sensor
 from samara.vehicles.shape import GRID
-from samara.view.interpolation import row_at, state_between
+from samara.view.interpolation import find_row, interpolate_state
 
 PIXEL = re.compile(r"\w+\[\d+\]\[\d+\]")
-ANCHORS = np.array([[248, 149, 64], [204, 71, 120], [126, 3, 168], [13, 8, 135]], dtype=float)
+DEPTH_COLOURS = np.array([[248, 149, 64], [204, 71, 120], [126, 3, 168], [13, 8, 135]], dtype=float)
 """Plasma without its yellow end, from near to far: dark enough on white, and distinguishable without red or green."""
-NOTHING = np.array([int(GRID[k : k + 2], 16) for k in (1, 3, 5)], dtype=float)
-MOST_SEEN = 0.95  # quantile of the readings at the end of the colour scale
+NO_ECHO_COLOUR = np.array([int(GRID[k : k + 2], 16) for k in (1, 3, 5)], dtype=float)
+SCALE_QUANTILE = 0.95  # quantile of the readings at the end of the colour scale
 
 
-class Seen(NamedTuple):
+class DepthFrame(NamedTuple):
     """One reading of a vision sensor, (rays,), and the motion of the drone `age` seconds after it was taken."""
 
     name: str
-    eye: Eye
-    said: Array
+    sensor_model: RaySensor
+    distances: Array
     motion: State
     age: float = 0.0
 
 
-def moving(row: Array) -> State:
+def motion_state(row: Array) -> State:
     """Return p, v, q and ω from the first thirteen columns of a state."""
     x = [float(value) for value in row[:13]]
     return State(Vec3(*x[:3]), Vec3(*x[3:6]), Quat(*x[6:10]), Vec3(*x[10:13]))
 
 
-def points_of(frame: Seen) -> tuple[Array, Array]:
+def echo_points(frame: DepthFrame) -> tuple[Array, Array]:
     """Return the points that the rays hit, (k, 3), and their distances, (k,)  [m].
 
     As in the sensor model, rays start at the position of the drone when they were sent.
     """
-    beams = frame.eye.beams
-    distance = frame.said / beams.direction_S.x if frame.eye.is_camera else frame.said
-    has_echo = frame.said > 0.0
-    ray = ray_sent(frame.motion, frame.eye.mounting, Beam(beams.direction_S, beams.age + frame.age))
+    beams = frame.sensor_model.beams
+    distance = frame.distances / beams.direction_S.x if frame.sensor_model.is_camera else frame.distances
+    has_echo = frame.distances > 0.0
+    ray = beam_ray(frame.motion, frame.sensor_model.mounting, Beam(beams.direction_S, beams.age + frame.age))
     origins, directions = (
         np.stack(np.broadcast_arrays(*vector, distance)[:3], axis=1)[has_echo] for vector in (ray.p_W, ray.direction_W)
     )
     return origins + directions * distance[has_echo, None], distance[has_echo]
 
 
-def eyes_of(runs: Sequence[Run]) -> list[dict[str, Sensor]]:
+def vision_sensors(runs: Sequence[Run]) -> list[dict[str, Sensor]]:
     """Return the vision sensors of all drones of all runs whose recordings contain their scenarios."""
     drone_sensors: list[dict[str, Sensor]] = []
     for run in runs:
-        run_sensors = eyes_inside(run) if any(_has_pictures(track) for track in run.tracks) else {}
-        for track in run.tracks:
+        run_sensors = recorded_vision_sensors(run) if any(_has_pictures(track) for track in run.drone_records) else {}
+        for track in run.drone_records:
             prefix = f"/{track.name}/"
             drone_sensors.append(
                 {k.removeprefix(prefix): sensor for k, (sensor, _) in run_sensors.items() if k.startswith(prefix)}
@@ -69,48 +69,50 @@ def eyes_of(runs: Sequence[Run]) -> list[dict[str, Sensor]]:
     return drone_sensors
 
 
-def _has_pictures(track: Track) -> bool:
-    return any(is_picture(table.fields) for table in track.tables.values())
+def _has_pictures(track: DroneRecord) -> bool:
+    return any(is_image(table.fields) for table in track.tables.values())
 
 
-def is_picture(fields: Sequence[str]) -> bool:
+def is_image(fields: Sequence[str]) -> bool:
     """Whether fields are indexed by row and column: 'depth[59][79]'."""
     return bool(fields) and PIXEL.fullmatch(fields[-1]) is not None
 
 
-def seen_at(track: Track, sensor: Sensor, time: float) -> Seen:
+def depth_frame(track: DroneRecord, sensor: Sensor, time: float) -> DepthFrame:
     """Return the latest reading of a vision sensor, with the motion of the drone when it was taken."""
     table, states = track.tables[sensor.name], track.tables["state"]
-    row = row_at(table.times_us, time)[0]
+    row = find_row(table.times_us, time)[0]
     taken = table.times_us[row] / MICROSECONDS - sensor.delay
-    motion = moving(state_between(states.rows, *row_at(states.times_us, taken)))
-    return Seen(sensor.name, sensor.about, table.rows[row], motion)
+    motion = motion_state(interpolate_state(states.rows, *find_row(states.times_us, taken)))
+    return DepthFrame(sensor.name, sensor.model, table.rows[row], motion)
 
 
-def scale_of(distances: Array) -> float:
-    """Return 1, 2, 5 or 10 … m, not less than most of the distances [m]."""
+def colour_scale(distances: Array) -> float:
+    """Return the end of the colour scale [m]: 1, 2, 5, 10 …, at or above most of the distances."""
     echoes = distances[distances > 0.0]
     if not len(echoes):
         return 1.0
-    quantile = float(np.quantile(echoes, MOST_SEEN))
+    quantile = float(np.quantile(echoes, SCALE_QUANTILE))
     power = 10.0 ** math.floor(math.log10(quantile))
     return next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= quantile * (1.0 - 1e-9))
 
 
-def common_scale(frames: Sequence[Seen]) -> float:
+def common_scale(frames: Sequence[DepthFrame]) -> float:
     """Return one scale for all vision sensors of a drone: the smallest, so that near distances are distinguishable [m]."""
-    return min((scale_of(frame.said) for frame in frames if (frame.said > 0.0).any()), default=1.0)
+    return min((colour_scale(frame.distances) for frame in frames if (frame.distances > 0.0).any()), default=1.0)
 
 
-def coloured(distances: Array, max_distance: float) -> Array:
-    """Convert distances to RGB bytes (…, 3), linear from 0 to `far`; larger distances have the last colour."""
-    position = np.clip(np.nan_to_num(distances) / max_distance, 0.0, 1.0)[..., None] * (len(ANCHORS) - 1)
-    anchor = np.minimum(position.astype(int), len(ANCHORS) - 2)[..., 0]
-    colour = ANCHORS[anchor] + (position - anchor[..., None]) * (ANCHORS[anchor + 1] - ANCHORS[anchor])
-    return np.where((distances > 0.0)[..., None], colour, NOTHING).round().astype(np.uint8)
+def depth_colours(distances: Array, max_distance: float) -> Array:
+    """Convert distances to RGB bytes (…, 3), linear from 0 to `max_distance`; larger distances have the last colour."""
+    position = np.clip(np.nan_to_num(distances) / max_distance, 0.0, 1.0)[..., None] * (len(DEPTH_COLOURS) - 1)
+    anchor = np.minimum(position.astype(int), len(DEPTH_COLOURS) - 2)[..., 0]
+    colour = DEPTH_COLOURS[anchor] + (position - anchor[..., None]) * (
+        DEPTH_COLOURS[anchor + 1] - DEPTH_COLOURS[anchor]
+    )
+    return np.where((distances > 0.0)[..., None], colour, NO_ECHO_COLOUR).round().astype(np.uint8)
 
 
-def frustum_S(eye: Eye, depth: float) -> Array:
+def frustum_S(eye: RaySensor, depth: float) -> Array:
     """Return the edges of a camera's field of view to a depth, (8, 2, 3) in sensor axes: corner rays, then the rim [m]."""
     rows, columns = eye.part.shape
     direction = np.stack(eye.beams.direction_S, axis=1).reshape(rows, columns, 3)

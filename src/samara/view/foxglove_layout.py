@@ -11,41 +11,42 @@ from typing import Any
 import numpy as np
 
 from samara.core.atomic_files import write_text
-from samara.record.channels import identifiers
+from samara.record.channels import field_identifiers
 from samara.record.foxglove import WORLD
-from samara.record.run import Run, Track, run_from
+from samara.record.run import DroneRecord, Run, run_from_recording
 from samara.record.streams import LOG_TOPIC, SCENE_TOPIC, Recording
 from samara.vehicles.shape import COLOURS
 
-DRONES = 4  # drones whose curves are plotted; users can add others in Foxglove
-SUPPLY = (("outputs", "voltage"), ("outputs", "current"), ("outputs", "airspeed"))
-SPACE, LOG = "3D!samara", "RosOut!samara"
+MAX_PLOTTED_DRONES = 4  # drones whose curves are plotted; users can add others in Foxglove
+SUPPLY_CURVES = (("derived", "voltage"), ("derived", "current"), ("derived", "airspeed"))
+SCENE_PANEL, LOG_PANEL = "3D!samara", "RosOut!samara"
 
 
 def write_layout(recording: Recording, path: str | Path) -> Path:
     """Write the layout as a JSON file that Foxglove imports."""
-    write_text(path, json.dumps(layout(run_from(recording), recording.in_fleet), indent=1) + "\n")
+    write_text(path, json.dumps(layout(run_from_recording(recording), recording.fleet_topics), indent=1) + "\n")
     return Path(path)
 
 
 def layout(run: Run, in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType({})) -> dict[str, object]:
     """Return the Foxglove layout: settings of each panel and the partition of the window.
 
-    `in_fleet` maps the streams that are stored together with those of other drones; see `samara.record.streams.Recording`.
+    `in_fleet` maps the streams that are stored in the channel of a fleet, as `fleet_topics` of
+    `samara.record.streams.Recording`.
     """
-    plotted = run.tracks[:DRONES]
-    plot = partial(_plot, tracks=plotted, in_fleet=in_fleet)
+    plotted = run.drone_records[:MAX_PLOTTED_DRONES]
+    plot = partial(_plot_panel, tracks=plotted, in_fleet=in_fleet)
     panels: dict[str, object] = {
-        SPACE: _scene_panel(run, in_fleet),
-        "Plot!position": plot("Position [m]", wanted=(("state", "p_W"), ("reference", "p_W"))),
-        "Plot!attitude": plot("Attitude q_WB [1]", wanted=(("state", "q_WB"),)),
-        "Plot!rates": plot("Angular velocity [rad/s]", wanted=(("state", "omega_B"),)),
-        "Plot!motors": plot("Motors", wanted=(("command", ""),)),
-        "Plot!supply": plot("Voltage [V], current [A], airspeed [m/s]", wanted=SUPPLY),
-        LOG: {"topicToRender": LOG_TOPIC, "searchTerms": [], "minLogLevel": 1},
+        SCENE_PANEL: _scene_panel(run, in_fleet),
+        "Plot!position": plot("Position [m]", curves=(("state", "p_W"), ("reference", "p_W"))),
+        "Plot!attitude": plot("Attitude q_WB [1]", curves=(("state", "q_WB"),)),
+        "Plot!rates": plot("Angular velocity [rad/s]", curves=(("state", "omega_B"),)),
+        "Plot!motors": plot("Motors", curves=(("command", ""),)),
+        "Plot!supply": plot("Voltage [V], current [A], airspeed [m/s]", curves=SUPPLY_CURVES),
+        LOG_PANEL: {"topicToRender": LOG_TOPIC, "searchTerms": [], "minLogLevel": 1},
     }
-    plots = _stacked([name for name in panels if name.startswith("Plot!")])
-    left = {"direction": "column", "first": SPACE, "second": LOG, "splitPercentage": 80}
+    plots = _stack_panels([name for name in panels if name.startswith("Plot!")])
+    left = {"direction": "column", "first": SCENE_PANEL, "second": LOG_PANEL, "splitPercentage": 80}
     return {
         "configById": panels,
         "globalVariables": {},
@@ -64,7 +65,7 @@ def _template(panel: str) -> dict[str, Any]:
 
 def _scene_panel(run: Run, in_fleet: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
     """Configure the 3D panel: world frame, ground grid, drones, and a camera at a distance that shows all paths."""
-    points = np.concatenate([track.position for track in run.tracks])
+    points = np.concatenate([track.position for track in run.drone_records])
     size = max(float(np.ptp(points, axis=0).max()), 1.0)
     centre = [round(float(x), 3) for x in 0.5 * (points.min(axis=0) + points.max(axis=0))]
     cells = int(np.ceil(2.0 * size))
@@ -73,14 +74,14 @@ def _scene_panel(run: Run, in_fleet: Mapping[str, tuple[str, int]]) -> dict[str,
     settings["cameraState"] |= {"distance": round(2.2 * size, 3), "target": centre}
     settings["layers"]["grid"] |= {"frameId": WORLD, "size": cells, "divisions": cells, "position": [*centre[:2], 0]}
     pose = {"visible": True, "type": "axis", "axisScale": 0.3}
-    single_drones = [track.name for track in run.tracks if f"/{track.name}/state" not in in_fleet]
+    single_drones = [track.name for track in run.drone_records if f"/{track.name}/state" not in in_fleet]
     settings["topics"] = {SCENE_TOPIC: {"visible": True}} | {f"/{name}/pose": pose for name in single_drones}
     return settings
 
 
-def _plot(
+def _plot_panel(
     title: str,
-    tracks: tuple[Track, ...],
+    tracks: tuple[DroneRecord, ...],
     in_fleet: Mapping[str, tuple[str, int]],
     curves: tuple[tuple[str, str], ...],
 ) -> dict[str, object]:
@@ -91,7 +92,7 @@ def _plot(
             table = track.tables.get(stream)
             if table is None:
                 continue
-            for name, identifier in zip(table.fields, identifiers(table.fields), strict=True):
+            for name, identifier in zip(table.fields, field_identifiers(table.fields), strict=True):
                 if not field or name == field or name.startswith((f"{field}.", f"{field}[")):
                     colour = COLOURS[len(paths) % len(COLOURS)]
                     topic = f"/{track.name}/{stream}"
@@ -101,9 +102,14 @@ def _plot(
     return {**_template("plot"), "title": title, "paths": paths}
 
 
-def _stacked(names: list[str]) -> object:
+def _stack_panels(names: list[str]) -> object:
     """Stack panels of equal height."""
     first, *remaining = names
     if not remaining:
         return first
-    return {"direction": "column", "first": first, "second": _stacked(remaining), "splitPercentage": 100.0 / len(names)}
+    return {
+        "direction": "column",
+        "first": first,
+        "second": _stack_panels(remaining),
+        "splitPercentage": 100.0 / len(names),
+    }

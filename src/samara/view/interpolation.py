@@ -7,7 +7,7 @@ from samara.core.types import Array
 from samara.scenario.timeline import MICROSECONDS
 
 
-def row_at(times_us: Array, time: float) -> tuple[int, float]:
+def find_row(times_us: Array, time: float) -> tuple[int, float]:
     """Return the row at or before a time, and the fraction of the interval to the next row, from 0 to 1."""
     now = time * MICROSECONDS
     row = int(np.clip(np.searchsorted(times_us, now, side="right") - 1, 0, len(times_us) - 1))
@@ -16,8 +16,8 @@ def row_at(times_us: Array, time: float) -> tuple[int, float]:
     return row, float(np.clip((now - times_us[row]) / (times_us[row + 1] - times_us[row]), 0.0, 1.0))
 
 
-def state_between(rows: Array, row: int, fraction: float) -> Array:
-    """Interpolate linearly between two rows of a state; the attitude along the shorter arc, normalised."""
+def interpolate_state(rows: Array, row: int, fraction: float) -> Array:
+    """Interpolate linearly between two rows of a state, with the attitude along the shorter arc and normalised."""
     if fraction == 0.0:
         return rows[row]
     first, second = rows[row], rows[row + 1].copy()

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from samara.core.atomic_files import atomic_write
-from samara.record.foxglove import from_up_to
-from samara.record.run import Run, Track
+from samara.record.foxglove import rotation_from_up
+from samara.record.run import DroneRecord, Run
 from samara.record.streams import RecordingError
-from samara.vehicles.shape import COLOURS, Box, Disc, Rod, parts_of
+from samara.vehicles.shape import COLOURS, BodyBox, Disc, Rod, shape_parts
 
 TIME = "time"
 
@@ -24,7 +24,7 @@ def write_rerun(run: Run, path: str | Path) -> Path:
         stream = rr.RecordingStream("samara", recording_id=run.scenario)
         stream.save(str(temporary))
         stream.log("world", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
-        for k, track in enumerate(run.tracks):
+        for k, track in enumerate(run.drone_records):
             _log_track(rr, stream, track, _rgb(COLOURS[k % len(COLOURS)]))
         for line in run.logs:
             stream.set_time(TIME, duration=line.time_us / 1e6)
@@ -34,12 +34,12 @@ def write_rerun(run: Run, path: str | Path) -> Path:
     return Path(path)
 
 
-def _log_track(rr: Any, stream: Any, track: Track, colour: tuple[int, int, int]) -> None:
+def _log_track(rr: Any, stream: Any, track: DroneRecord, colour: tuple[int, int, int]) -> None:
     root = f"world/{track.name}"
     stream.log(f"world/paths/{track.name}", rr.LineStrips3D([track.position], colors=[colour]), static=True)
     reference = rr.LineStrips3D([track.reference_position], colors=[(120, 130, 140)])
     stream.log(f"world/references/{track.name}", reference, static=True)
-    for part in parts_of(track.vehicle):
+    for part in shape_parts(track.vehicle):
         stream.log(f"{root}/{part.name.replace(' ', '_')}", _part(rr, part), static=True)
     xyzw = track.attitude[:, [1, 2, 3, 0]]
     poses = rr.Transform3D.columns(translation=track.position, quaternion=xyzw)
@@ -51,13 +51,13 @@ def _log_track(rr: Any, stream: Any, track: Track, colour: tuple[int, int, int])
             stream.send_columns(entity_path, times, rr.Scalars.columns(scalars=np.ascontiguousarray(values)))
 
 
-def _part(rr: Any, part: Rod | Disc | Box) -> Any:
+def _part(rr: Any, part: Rod | Disc | BodyBox) -> Any:
     colour = _rgb(part.colour)
-    if isinstance(part, Box):
+    if isinstance(part, BodyBox):
         return rr.Boxes3D(centers=[part.centre_B], sizes=[part.size_B], colors=[colour], fill_mode="solid")
     if isinstance(part, Rod):
         return rr.LineStrips3D([[part.start_B, part.end_B]], radii=[part.radius], colors=[colour])
-    rotation = from_up_to(part.axis_B)
+    rotation = rotation_from_up(part.axis_B)
     thickness = 0.02 * part.radius
     return rr.Cylinders3D(
         lengths=[thickness],

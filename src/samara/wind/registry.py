@@ -8,20 +8,20 @@ content and the name of the `file` that the table names, `ground` defaults to th
 from collections.abc import Callable
 
 from samara.wind.shear import LogLaw, PowerLaw
-from samara.wind.sources import Constant, Gust, NoWind, OrnsteinUhlenbeck, Step, WindSource
+from samara.wind.sources import Constant, Gust, NoWind, OrnsteinUhlenbeck, WindSource, WindStep
 from samara.wind.turbulence import Dryden, VonKarman
-from samara.wind.wind_field import Field, Replay
+from samara.wind.wind_field import RecordedWind, WindField
 
 WINDS: dict[str, Callable[..., WindSource]] = {
     "none": NoWind,
     "constant": Constant,
-    "step": Step,
+    "step": WindStep,
     "gust": Gust,
     "turbulence": OrnsteinUhlenbeck,
     "dryden": Dryden,
     "von_karman": VonKarman,
     "power_law": PowerLaw,
     "log_law": LogLaw,
-    "field": Field.from_bytes,
-    "replay": Replay.from_bytes,
+    "field": WindField.from_bytes,
+    "replay": RecordedWind.from_bytes,
 }

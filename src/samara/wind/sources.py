@@ -5,18 +5,18 @@ A source is a frozen record of parameters with
     wind_state = wind.initial()
     wind_W, wind_state = wind.sample(time, dt, normals, wind_state)  # wind.normals_needed standard normals, components first
 
-`sample` is pure. It returns the velocity of the air over the ground in world axes (ENU) [m/s], not the direction it comes from;
-`from_direction` takes that. `time` is in seconds (µs / 1e6, so that a step at 0.3 s happens at 300 000 µs), `dt` the time
-since the last sample; with dt = ∞ the first sample of a random source has its stationary distribution, with dt = 0 it is
-the mean. Parameters and normals may be arrays: then the wind is that of a batch.
+`sample` is pure. It returns the velocity of the air over the ground in world axes (ENU) [m/s], not the direction it
+comes from; `from_direction` takes that direction. `time` is in seconds (µs / 1e6, so that a step at 0.3 s happens at
+300 000 µs), `dt` the time since the last sample; with dt = ∞ the first sample of a random source has its stationary
+distribution, with dt = 0 it is the mean. Parameters and normals may be arrays: then the wind is that of a batch.
 
 A source whose wind depends on a drone's position or velocity also has
 
     wind_W, wind_state = wind.sample_at(time, dt, normals, wind_state, p_W, v_W)
 
 with position and velocity of one drone, or of all as arrays, each with its own normals and state. `sample` is then the wind of
-a drone that hovers at one position. `wind_at` samples either type, and `is_local` distinguishes them. A source that uses only
-`samara.core.ops` sets `traced`: a flight then compiles it.
+a drone that hovers at one position. `evaluate_wind` samples either type, and `is_local` distinguishes them. A source
+that uses only `samara.core.ops` sets `traced`: a flight then compiles it.
 """
 
 import math
@@ -27,16 +27,16 @@ from typing import Annotated, ClassVar, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
-from samara.core.coerce import OneOrThree, Seconds
+from samara.core.coerce import ScalarOrVectorLimits, Seconds
 from samara.core.ops import clamp, cos, where
 from samara.core.quantity import Scalar, Tree
 from samara.core.random import gauss_markov
 from samara.core.tree import flatten
 from samara.physics.frames import wind_enu_from_direction
-from samara.wind.validation import keep_vector, require_numbers
+from samara.wind.validation import require_numbers, require_vector
 
-Sigma = Annotated[Tree, OneOrThree("m/s", -100.0, 100.0)]
-Tau = Annotated[Tree, OneOrThree("s", -1e5, 1e5)]
+Sigma = Annotated[Tree, ScalarOrVectorLimits("m/s", -100.0, 100.0)]
+Tau = Annotated[Tree, ScalarOrVectorLimits("s", -1e5, 1e5)]
 
 
 class WindSource(Protocol):
@@ -65,7 +65,7 @@ class LocalWindSource(WindSource, Protocol):
 
 def is_local(source: WindSource) -> bool:
     """Return whether the wind depends on a drone's position or velocity."""
-    if isinstance(source, Sum):
+    if isinstance(source, WindSum):
         return any(is_local(component) for component in source.sources)
     return _is_local_source(source)
 
@@ -79,7 +79,7 @@ def is_traced(source: WindSource) -> bool:
     return bool(getattr(source, "traced", False))
 
 
-def wind_at(
+def evaluate_wind(
     source: WindSource, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree, p_W: Vec3, v_W: Vec3
 ) -> tuple[Vec3, Tree]:
     """Sample any source at a drone's position; return the wind and the state for its next sample."""
@@ -88,7 +88,7 @@ def wind_at(
     return source.sample(time, dt, normals, wind_state)
 
 
-class Traced:
+class CompilableSource:
     """A source written with only `samara.core.ops`: it can be compiled, unless its parameters are arrays of a batch."""
 
     @property
@@ -98,7 +98,7 @@ class Traced:
         return not any(isinstance(x, np.ndarray) or (hasattr(x, "sample") and not is_traced(x)) for x in values)
 
 
-class Deterministic(Traced):
+class DeterministicSource(CompilableSource):
     """A wind without random numbers and without state."""
 
     normals_needed: ClassVar[int] = 0
@@ -109,7 +109,7 @@ class Deterministic(Traced):
 
 
 @dataclass(frozen=True)
-class NoWind(Deterministic):
+class NoWind(DeterministicSource):
     """w = 0"""
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
@@ -118,13 +118,13 @@ class NoWind(Deterministic):
 
 
 @dataclass(frozen=True)
-class Constant(Deterministic):
+class Constant(DeterministicSource):
     """w(t) = w"""
 
     wind_W: Vec3
 
     def __post_init__(self) -> None:
-        keep_vector(self, "wind_W")
+        require_vector(self, "wind_W")
 
     @staticmethod
     def from_direction(speed: Scalar, direction_from: Scalar) -> "Constant":
@@ -137,7 +137,7 @@ class Constant(Deterministic):
 
 
 @dataclass(frozen=True)
-class Step(Deterministic):
+class WindStep(DeterministicSource):
     """w(t) = before for t < at, after for t ≥ at"""
 
     after_W: Vec3
@@ -145,14 +145,14 @@ class Step(Deterministic):
     before_W: Vec3 = ZERO
 
     def __post_init__(self) -> None:
-        keep_vector(self, "before_W")
-        keep_vector(self, "after_W")
+        require_vector(self, "before_W")
+        require_vector(self, "after_W")
         require_numbers(self, "at")
 
     @staticmethod
-    def from_direction(speed: Scalar, direction_from: Scalar, *, at: Seconds) -> "Step":
+    def from_direction(speed: Scalar, direction_from: Scalar, *, at: Seconds) -> "WindStep":
         """Create a step from calm to a speed [m/s], from a direction clockwise from north [rad]."""
-        return Step(wind_enu_from_direction(speed, direction_from), at)
+        return WindStep(wind_enu_from_direction(speed, direction_from), at)
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
         """w(t) = before for t < at, after for t ≥ at; NaN for a time that is NaN"""
@@ -162,7 +162,7 @@ class Step(Deterministic):
 
 
 @dataclass(frozen=True)
-class Gust(Deterministic):
+class Gust(DeterministicSource):
     """w(t) = ½ A (1 − cos 2πx),  x = (t − start) / duration within [0, 1]: the 1-cosine gust with its peak A at x = ½"""
 
     amplitude_W: Vec3
@@ -170,7 +170,7 @@ class Gust(Deterministic):
     duration: Seconds
 
     def __post_init__(self) -> None:
-        keep_vector(self, "amplitude_W")
+        require_vector(self, "amplitude_W")
         require_numbers(self, "start")
         require_numbers(self, "duration", positive=True)
 
@@ -186,7 +186,7 @@ class Gust(Deterministic):
 
 
 @dataclass(frozen=True)
-class OrnsteinUhlenbeck(Traced):
+class OrnsteinUhlenbeck(CompilableSource):
     """dw = (w̄ − w) dt/τ + σ √(2/τ) dW, axis by axis: mean w̄, standard deviation σ, correlation e^{−t/τ}
 
     σ [m/s] and τ [s] are one number for all axes, or a `Vec3`.
@@ -202,7 +202,7 @@ class OrnsteinUhlenbeck(Traced):
             value = getattr(self, name)
             object.__setattr__(self, name, value if isinstance(value, tuple) else Vec3(value, value, value))
         for name in ("mean_W", "sigma", "tau"):
-            keep_vector(self, name)
+            require_vector(self, name)
         require_numbers(self, "sigma", negative=False)
         require_numbers(self, "tau", positive=True)
 
@@ -225,7 +225,7 @@ class OrnsteinUhlenbeck(Traced):
 
 
 @dataclass(frozen=True)
-class Sum(Traced):
+class WindSum(CompilableSource):
     """w = Σ wᵢ: for example a mean wind, a gust and turbulence"""
 
     sources: tuple[WindSource, ...]
@@ -244,7 +244,7 @@ class Sum(Traced):
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
         """w = Σ wᵢ"""
-        return self._added(
+        return self._sum_sources(
             normals,
             wind_state,
             lambda source, source_normals, source_state: source.sample(time, dt, source_normals, source_state),
@@ -254,15 +254,15 @@ class Sum(Traced):
         self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree, p_W: Vec3, v_W: Vec3
     ) -> tuple[Vec3, Tree]:
         """w = Σ wᵢ, each at the drone's position"""
-        return self._added(
+        return self._sum_sources(
             normals,
             wind_state,
-            lambda source, source_normals, source_state: wind_at(
+            lambda source, source_normals, source_state: evaluate_wind(
                 source, time, dt, source_normals, source_state, p_W, v_W
             ),
         )
 
-    def _added(
+    def _sum_sources(
         self, normals: Sequence[Scalar], wind_state: Tree, sample_source: Callable[..., tuple[Vec3, Tree]]
     ) -> tuple[Vec3, Tree]:
         total, next_states, used = ZERO, [], 0

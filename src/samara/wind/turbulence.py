@@ -15,40 +15,40 @@ from samara.core.quantity import Scalar, Tree
 from samara.core.random import gauss_markov
 from samara.physics.air.turbulence import (
     DRYDEN,
-    DRYDEN_ALOFT,
+    DRYDEN_LENGTH_ALOFT,
     REFERENCE_HEIGHT,
     VON_KARMAN,
-    VON_KARMAN_ALOFT,
-    Share,
-    Transverse,
-    flown,
+    VON_KARMAN_LENGTH_ALOFT,
+    DrydenTerm,
+    TransverseFilterState,
+    flown_distance,
     transverse_gust,
     transverse_step,
     turbulence_deviations,
     turbulence_lengths,
 )
 from samara.physics.frames import wind_enu_from_direction
-from samara.wind.sources import Constant, Traced, wind_at
+from samara.wind.sources import CompilableSource, Constant, evaluate_wind
 from samara.wind.validation import require_numbers
 
 _NORMALS_PER_COMPONENT = 5  # normals: one along, two across, two up
-_AT_REST = (0.0, Transverse(0.0, 0.0), Transverse(0.0, 0.0))
+_CALM_FILTERS = (0.0, TransverseFilterState(0.0, 0.0), TransverseFilterState(0.0, 0.0))
 
 
 @dataclass(frozen=True)
-class Turbulence(Traced):
+class Turbulence(CompilableSource):
     """w = w̄ + σ_u x e + σ_v y (ẑ × e) + σ_w z ẑ, e along the mean wind w̄: a sum of Dryden turbulences, weighted by `shares`
 
     Near the ground the mean wind at 6 m determines the intensity; above 600 m `sigma_aloft` [m/s] does: 1.5 is light, 3
-    moderate, 6 severe. `mean` is a wind vector, or a source without random numbers. `sample`, the wind of a whole fleet, is
-    that of a drone that hovers `height` [m] above the `ground` [m].
+    moderate, 6 severe. `mean` is a wind vector, or a source without random numbers. `sample`, the wind of a whole
+    fleet, is the wind of a drone that hovers `height` [m] above the `ground` [m].
     """
 
     mean: Tree
     sigma_aloft: Deviation = 1.5
     height: Height = 10.0
     ground: Height = 0.0
-    shares: ClassVar[tuple[Share, ...]]
+    shares: ClassVar[tuple[DrydenTerm, ...]]
     aloft: ClassVar[float]  # L_u above 2000 ft  [m]
     normals_needed: ClassVar[int]
 
@@ -57,7 +57,8 @@ class Turbulence(Traced):
             object.__setattr__(self, "mean", Constant(self.mean))
         if self.mean.normals_needed:
             raise ValueError(
-                f"{type(self).__name__}.mean is {type(self.mean).__name__}, which is random; expected a wind that is not"
+                f"{type(self).__name__}.mean is {type(self.mean).__name__}, which is random; expected a wind without "
+                "random numbers"
             )
         require_numbers(self, "sigma_aloft", negative=False)
         require_numbers(self, "height", positive=True)
@@ -78,7 +79,7 @@ class Turbulence(Traced):
 
     def initial(self) -> Tree:
         """Return the state without a gust."""
-        return tuple(_AT_REST for _ in self.shares)
+        return tuple(_CALM_FILTERS for _ in self.shares)
 
     def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
         """Wind of a drone that hovers at `height`."""
@@ -94,7 +95,7 @@ class Turbulence(Traced):
         reference_W = self._mean(time, Vec3(p_W.x, p_W.y, self.ground + REFERENCE_HEIGHT), v_W)
         lengths = turbulence_lengths(p_W.z - self.ground, aloft=self.aloft)
         sigma = turbulence_deviations(p_W.z - self.ground, wind_6m=norm(reference_W), aloft=self.sigma_aloft)
-        distance = flown(norm(v_W - mean_W), dt)
+        distance = flown_distance(norm(v_W - mean_W), dt)
 
         gust, next_state = ZERO, []
         for i, (component, (along, across, up)) in enumerate(zip(self.shares, wind_state, strict=True)):
@@ -112,15 +113,15 @@ class Turbulence(Traced):
         return mean_W + turbulence_W, tuple(next_state)
 
     def _mean(self, time: Scalar, p_W: Vec3, v_W: Vec3) -> Vec3:
-        return wind_at(self.mean, time, 0.0, (), self.mean.initial(), p_W, v_W)[0]
+        return evaluate_wind(self.mean, time, 0.0, (), self.mean.initial(), p_W, v_W)[0]
 
 
 @dataclass(frozen=True)
 class Dryden(Turbulence):
     """w = w̄ + σ_u x e + σ_v y (ẑ × e) + σ_w z ẑ, e along the mean wind w̄, with Dryden's spectra; see `Turbulence`"""
 
-    shares: ClassVar[tuple[Share, ...]] = DRYDEN
-    aloft: ClassVar[float] = DRYDEN_ALOFT
+    shares: ClassVar[tuple[DrydenTerm, ...]] = DRYDEN
+    aloft: ClassVar[float] = DRYDEN_LENGTH_ALOFT
     normals_needed: ClassVar[int] = _NORMALS_PER_COMPONENT * len(DRYDEN)
 
 
@@ -131,6 +132,6 @@ class VonKarman(Turbulence):
     See `Turbulence`; above 600 m the lengths are longer than Dryden's.
     """
 
-    shares: ClassVar[tuple[Share, ...]] = VON_KARMAN
-    aloft: ClassVar[float] = VON_KARMAN_ALOFT
+    shares: ClassVar[tuple[DrydenTerm, ...]] = VON_KARMAN
+    aloft: ClassVar[float] = VON_KARMAN_LENGTH_ALOFT
     normals_needed: ClassVar[int] = _NORMALS_PER_COMPONENT * len(VON_KARMAN)

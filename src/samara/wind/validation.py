@@ -4,12 +4,12 @@ import numpy as np
 
 from samara.core.algebra import Vec3
 from samara.core.batch_scalar import BatchScalar
-from samara.core.quantity import LARGEST
-from samara.core.sanitise import shown
+from samara.core.quantity import MAX_MAGNITUDE
+from samara.core.sanitise import quote_value
 from samara.core.tree import flatten, leaf_names
 
 
-def keep_vector(record: object, name: str) -> None:
+def require_vector(record: object, name: str) -> None:
     """Convert a field to a Vec3 and require three finite components."""
     value = getattr(record, name)
     if not isinstance(value, (tuple, list)) or len(value) != 3:
@@ -26,13 +26,15 @@ def require_numbers(record: object, name: str, *, positive: bool = False, negati
     value = getattr(record, name)
     for path, leaf in zip(leaf_names(value, f"{type(record).__name__}.{name}"), flatten(value), strict=True):
         if leaf is None or isinstance(leaf, (str, bytes, list, dict)):
-            raise ValueError(f"{path} is {shown(leaf)}; expected {requirement}")
+            raise ValueError(f"{path} is {quote_value(leaf)}; expected {requirement}")
         if isinstance(leaf, BatchScalar) and ((positive and leaf <= 0.0) or (not negative and leaf < 0.0)):
             raise ValueError(f"{path} is {leaf}; expected {requirement}")
         if not isinstance(leaf, (int, float, np.ndarray, np.generic)):
             continue
-        if isinstance(leaf, int) and abs(leaf) > LARGEST:
-            raise ValueError(f"{path} is {shown(leaf)}; expected {requirement}, at most {LARGEST:g} in magnitude")
+        if isinstance(leaf, int) and abs(leaf) > MAX_MAGNITUDE:
+            raise ValueError(
+                f"{path} is {quote_value(leaf)}; expected {requirement}, at most {MAX_MAGNITUDE:g} in magnitude"
+            )
         numbers = np.asarray(leaf, dtype=float).reshape(-1)
         invalid = ~np.isfinite(numbers) | (positive & (numbers <= 0.0)) | ((not negative) & (numbers < 0.0))
         if invalid.any():

@@ -25,30 +25,40 @@ from samara.core.algebra import (
     normalize,
     rotate,
 )
-from samara.core.block_ops import Grid, loop, select
+from samara.core.block_ops import ConstantTable, loop, select
 from samara.core.ops import absolute, logical_and, lookup, maximum, minimum, where
 from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material, velocities_after_wall_impact
 from samara.physics.types import State
-from samara.world.ground import solid_at, table_of
-from samara.world.obstacles import NEVER, NEWTON, HeightMap, Solid, at_least, disc_touch, kind_of, nearer, time_to_reach
+from samara.world.ground import read_solid, solid_table
+from samara.world.obstacles import (
+    MAX_NEWTON_STEPS,
+    NEVER,
+    HeightMap,
+    Solid,
+    classify_solid,
+    disc_touch,
+    distance_lower_bound,
+    newton_contact_step,
+    time_to_reach,
+)
 
 RESTING_SPEED, RESTING_DEPTH = 1e-3, 1e-4  # [m/s], [m]: a slower approach counts as a hit only for a deeper part
 MIN_BOUNCE_SPEED = 0.05  # [m/s]: slower impacts have no restitution; otherwise the impacts would never end
-TOUCH_DISTANCE, MAX_IMPACTS = 1e-6, 24  # [m] within which parts take part in an impact; impulses at one instant
+TOUCH_DISTANCE, MAX_IMPACTS = 1e-6, 24  # [m]: parts this close take part in an impact; limit of impulses at one instant
 MAX_HITS = 12  # instants of impact in one physics step; after the last the drone stands still until the step ends
 BISECTIONS = 12
-DISTANCE_ERROR = 1e-3  # [m]: of the distance of a disc
+DISTANCE_ERROR = 1e-3  # [m]: error bound of the distance of a disc
 SAME_HEIGHT, SAME_DIRECTION = 3e-3, 0.999  # [m], a cosine: a surface this close to the ground plane is the ground
-RIM_POINTS = 12  # of a propeller disc over a height map
+RIM_POINTS = 12  # points on the rim of a propeller disc over a height map
 
 
 class PartShape(NamedTuple):
     """A disc with a ball around each of its points: the ball of a propeller and the disc of a body or foot have radius 0."""
 
-    center_B: Vec3
+    centre_B: Vec3
     axis_B: Vec3
     disc: Scalar
     ball: Scalar
@@ -63,16 +73,16 @@ class PartDistance(NamedTuple):
     point_W: Vec3
 
 
-class Moving(NamedTuple):
+class SolidMotion(NamedTuple):
     """Motion of a solid within a step: centre, displacement [m], velocity and angular velocity."""
 
-    center_W: Vec3 = ZERO
-    drift_W: Vec3 = ZERO
+    centre_W: Vec3 = ZERO
+    displacement_W: Vec3 = ZERO
     v_W: Vec3 = ZERO
     omega_W: Vec3 = ZERO
 
 
-STILL = Moving()
+STILL = SolidMotion()
 
 
 class PartHit(NamedTuple):
@@ -112,7 +122,7 @@ class Impact(NamedTuple):
     max_speed: Scalar = 0.0
 
 
-class Inertia(NamedTuple):
+class CollisionInertia(NamedTuple):
     """Mass [kg] and moments of inertia in body axes [kg·m²]."""
 
     mass: Scalar
@@ -122,22 +132,22 @@ class Inertia(NamedTuple):
 class SolidRun(NamedTuple):
     """Consecutive solids of one type: the index of the first, and a table of their parameters or one height map."""
 
-    kind: str
+    solid_type: str
     first: int
-    solids: Grid | HeightMap
+    solids: ConstantTable | HeightMap
 
 
 class Obstacles(NamedTuple):
     """The solids of a world in their order, and a table of their materials (restitution, friction)."""
 
     runs: tuple[SolidRun, ...]
-    materials: Grid
+    materials: ConstantTable
 
 
-def obstacles_of(solids: Sequence[Solid], materials: Sequence[Material]) -> Obstacles:
+def build_obstacles(solids: Sequence[Solid], materials: Sequence[Material]) -> Obstacles:
     """Build the tables of solids and materials for `advance_with_impacts`."""
     runs: list[SolidRun] = []
-    for solid_type, members in groupby(enumerate(solids), lambda indexed_solids: kind_of(indexed_solids[1])):
+    for solid_type, members in groupby(enumerate(solids), lambda indexed_solids: classify_solid(indexed_solids[1])):
         indexed_solids = list(members)
         if solid_type == "height_map":
             runs += [
@@ -145,21 +155,21 @@ def obstacles_of(solids: Sequence[Solid], materials: Sequence[Material]) -> Obst
             ]
         else:
             runs.append(
-                SolidRun(solid_type, indexed_solids[0][0], table_of(tuple(solid for _, solid in indexed_solids)))
+                SolidRun(solid_type, indexed_solids[0][0], solid_table(tuple(solid for _, solid in indexed_solids)))
             )
-    return Obstacles(tuple(runs), Grid([tuple(material) for material in materials] or [(0.0, 0.0)]))
+    return Obstacles(tuple(runs), ConstantTable([tuple(material) for material in materials] or [(0.0, 0.0)]))
 
 
 @lru_cache(maxsize=64)
-def parts_table(parts: tuple[PartShape, ...]) -> Grid:
+def parts_table(parts: tuple[PartShape, ...]) -> ConstantTable:
     """Return the parts of a drone as a table, one row each."""
-    return Grid([flatten(part) for part in parts])
+    return ConstantTable([flatten(part) for part in parts])
 
 
 _PART = PartShape(ZERO, UP, 0.0, 0.0)
 
 
-def part_at(parts: Grid, row: Scalar) -> PartShape:
+def read_part(parts: ConstantTable, row: Scalar) -> PartShape:
     """Return the part in a row of a table."""
     part: PartShape = unflatten(_PART, (lookup(parts, row, float(k)) for k in range(parts.values.shape[1])))
     return part
@@ -168,28 +178,28 @@ def part_at(parts: Grid, row: Scalar) -> PartShape:
 # One part and one solid -------------------------------------------------------------------------------------------------
 
 
-def place_part(p_W: Vec3, q_WB: Quat, center_B: Vec3, axis_B: Vec3) -> tuple[Vec3, Vec3]:
+def part_pose(p_W: Vec3, q_WB: Quat, centre_B: Vec3, axis_B: Vec3) -> tuple[Vec3, Vec3]:
     """p + R r and R a: position and axis of a part of a drone in the world."""
-    return p_W + rotate(q_WB, center_B), rotate(q_WB, axis_B)
+    return p_W + rotate(q_WB, centre_B), rotate(q_WB, axis_B)
 
 
-def part_distance(solid: Solid, center_W: Vec3, axis_W: Vec3, disc: Scalar, ball: Scalar) -> PartDistance:
+def part_distance(solid: Solid, centre_W: Vec3, axis_W: Vec3, disc: Scalar, ball: Scalar) -> PartDistance:
     """Distance of a part from a solid: that of its disc, less the radius of its ball."""
-    touch, point_W = disc_touch(solid, center_W, axis_W, disc)
+    touch, point_W = disc_touch(solid, centre_W, axis_W, disc)
     return PartDistance(touch.distance - ball, touch.normal_W, point_W - touch.normal_W * ball)
 
 
-def newton_step(
-    time: Scalar, missed: Scalar, solid: Solid, center_W: Vec3, axis_W: Vec3, move_W: Vec3, disc: Scalar, ball: Scalar
+def newton_part_step(
+    time: Scalar, missed: Scalar, solid: Solid, centre_W: Vec3, axis_W: Vec3, move_W: Vec3, disc: Scalar, ball: Scalar
 ) -> tuple[Scalar, Scalar]:
     """Take one Newton step towards the time at which a part in straight motion touches a solid; `missed` is 0 or 1."""
-    time, is_missed = nearer(
-        lambda point_W: disc_touch(solid, point_W, axis_W, disc)[0], time, missed > 0.5, center_W, move_W, ball
+    time, is_missed = newton_contact_step(
+        lambda point_W: disc_touch(solid, point_W, axis_W, disc)[0], time, missed > 0.5, centre_W, move_W, ball
     )
     return time, where(is_missed, 1.0, 0.0)
 
 
-def between(start_state: State, end_state: State, fraction: Scalar) -> State:
+def interpolate_body(start_state: State, end_state: State, fraction: Scalar) -> State:
     """x₀ + s (x₁ − x₀), with a unit quaternion: the body at a fraction of the step."""
     p_W = start_state.p_W + (end_state.p_W - start_state.p_W) * fraction
     v_W = start_state.v_W + (end_state.v_W - start_state.v_W) * fraction
@@ -198,7 +208,7 @@ def between(start_state: State, end_state: State, fraction: Scalar) -> State:
     return start_state._replace(p_W=p_W, v_W=v_W, q_WB=normalize(q_WB), omega_B=omega_B)
 
 
-def approach_speed(state: State, gap: PartDistance, solid_motion: Moving, fraction: Scalar) -> Scalar:
+def approach_speed(state: State, gap: PartDistance, solid_motion: SolidMotion, fraction: Scalar) -> Scalar:
     """−(v + ω × r − v_solid)·n: the speed at which a part's nearest point approaches the solid  [m/s]"""
     r_W = gap.point_W - state.p_W
     v_W = state.v_W + cross(rotate(state.q_WB, state.omega_B), r_W)
@@ -206,7 +216,7 @@ def approach_speed(state: State, gap: PartDistance, solid_motion: Moving, fracti
         v_W = (
             v_W
             - solid_motion.v_W
-            - cross(solid_motion.omega_W, gap.point_W - solid_motion.center_W - solid_motion.drift_W * fraction)
+            - cross(solid_motion.omega_W, gap.point_W - solid_motion.centre_W - solid_motion.displacement_W * fraction)
         )
     return -dot(v_W, gap.normal_W)
 
@@ -216,7 +226,7 @@ def resting_speed(distance: Scalar) -> Scalar:
     return where(distance > -RESTING_DEPTH, RESTING_SPEED, 0.0)
 
 
-def stands_on(p_W: Vec3, normal_W: Vec3, ground: Ground) -> Scalar:
+def is_ground_surface(p_W: Vec3, normal_W: Vec3, ground: Ground) -> Scalar:
     """|(p − p₀)·n₀| < 3 mm and n·n₀ > 0.999: whether a surface coincides with the ground plane."""
     height = dot(p_W - ground.point_W, ground.normal_W)
     return logical_and(absolute(height) < SAME_HEIGHT, dot(normal_W, ground.normal_W) > SAME_DIRECTION)
@@ -229,66 +239,72 @@ def part_hit(
     solid: Solid,
     *,
     ground: Ground | None = None,
-    moves: Moving = STILL,
+    solid_motion: SolidMotion = STILL,
 ) -> PartHit:
     """Return the first contact of one part with one solid that it approaches; `fraction` is above 1 without a contact.
 
     A foot does not hit the solid that is the `ground` below the drone: the contact model already acts on it.
     """
-    center_W, axis_W = place_part(start_state.p_W, start_state.q_WB, part.center_B, part.axis_B)
-    end_W, end_axis_W = place_part(end_state.p_W, end_state.q_WB, part.center_B, part.axis_B)
-    move_W = end_W - center_W
+    centre_W, axis_W = part_pose(start_state.p_W, start_state.q_WB, part.centre_B, part.axis_B)
+    end_W, end_axis_W = part_pose(end_state.p_W, end_state.q_WB, part.centre_B, part.axis_B)
+    move_W = end_W - centre_W
     path = norm(move_W) + part.disc * norm(end_axis_W - axis_W)
-    gap = part_distance(solid, center_W, axis_W, part.disc, part.ball)
-    is_close = gap.distance <= path + norm(moves.drift_W) + DISTANCE_ERROR
-    is_leaving = approach_speed(start_state, gap, moves, 0.0) <= resting_speed(gap.distance)
+    gap = part_distance(solid, centre_W, axis_W, part.disc, part.ball)
+    is_close = gap.distance <= path + norm(solid_motion.displacement_W) + DISTANCE_ERROR
+    is_leaving = approach_speed(start_state, gap, solid_motion, 0.0) <= resting_speed(gap.distance)
     may_touch = logical_and(is_close, where(logical_and(gap.distance <= 0.0, is_leaving), 0.0, 1.0) > 0.5)
-    fraction = where(may_touch, _contact_time(solid, center_W, axis_W, move_W - moves.drift_W, part, may_touch), NEVER)
+    fraction = where(
+        may_touch, _contact_time(solid, centre_W, axis_W, move_W - solid_motion.displacement_W, part, may_touch), NEVER
+    )
     limit = minimum(gap.distance, 0.0) - RESTING_DEPTH
-    is_deeper = part_distance(solid, end_W - moves.drift_W, end_axis_W, part.disc, part.ball).distance < limit
+    is_deeper = (
+        part_distance(solid, end_W - solid_motion.displacement_W, end_axis_W, part.disc, part.ball).distance < limit
+    )
     is_rotated_in = logical_and(logical_and(is_deeper, is_close), fraction > 1.0)
     fraction = where(
         is_rotated_in,
-        _rotation_contact_time(start_state, end_state, solid, part, moves, limit, is_rotated_in),
+        _rotation_contact_time(start_state, end_state, solid, part, solid_motion, limit, is_rotated_in),
         fraction,
     )
 
-    state = between(start_state, end_state, where(fraction <= 1.0, fraction, 0.0))
-    displacement_W = moves.drift_W * fraction
-    center_W, axis_W = place_part(state.p_W, state.q_WB, part.center_B, part.axis_B)
-    gap = part_distance(solid, center_W - displacement_W, axis_W, part.disc, part.ball)
+    state = interpolate_body(start_state, end_state, where(fraction <= 1.0, fraction, 0.0))
+    displacement_W = solid_motion.displacement_W * fraction
+    centre_W, axis_W = part_pose(state.p_W, state.q_WB, part.centre_B, part.axis_B)
+    gap = part_distance(solid, centre_W - displacement_W, axis_W, part.disc, part.ball)
     gap = gap._replace(point_W=gap.point_W + displacement_W)
-    speed, depth = approach_speed(state, gap, moves, fraction), maximum(-gap.distance, 0.0)
+    speed, depth = approach_speed(state, gap, solid_motion, fraction), maximum(-gap.distance, 0.0)
     is_hit = logical_and(fraction <= 1.0, speed > resting_speed(gap.distance))
     if ground is not None:
-        is_standing = logical_and(part.foot > 0.5, stands_on(gap.point_W + gap.normal_W * depth, gap.normal_W, ground))
+        is_standing = logical_and(
+            part.foot > 0.5, is_ground_surface(gap.point_W + gap.normal_W * depth, gap.normal_W, ground)
+        )
         is_hit = logical_and(is_hit, where(is_standing, 0.0, 1.0) > 0.5)
     contact = PartHit(fraction, 0.0, 0.0, gap.point_W - state.p_W, gap.normal_W, depth, speed)
     return PartHit(*select(is_hit, contact, NO_HIT))
 
 
 def _contact_time(
-    solid: Solid, center_W: Vec3, axis_W: Vec3, move_W: Vec3, part: PartShape, may_touch: Scalar
+    solid: Solid, centre_W: Vec3, axis_W: Vec3, move_W: Vec3, part: PartShape, may_touch: Scalar
 ) -> Scalar:
-    """Return the time at which a part reaches a solid, as a fraction of its straight path, if `coming`."""
+    """Return the time at which a part reaches a solid, as a fraction of its straight path, if `may_touch`."""
     surface = () if isinstance(solid, HeightMap) else solid
-    inputs = surface, center_W, axis_W, move_W, part, where(may_touch, 1.0, 0.0)
+    inputs = surface, centre_W, axis_W, move_W, part, where(may_touch, 1.0, 0.0)
     if isinstance(solid, HeightMap):
         return _height_map_contact_time(solid, inputs)
 
     def newton_iteration(_: Scalar, search: Tree, inputs: Tree) -> Tree:
-        surface, center_W, axis_W, move_W, part, _ = inputs
-        time, missed = newton_step(search[0], search[1], surface, center_W, axis_W, move_W, part.disc, part.ball)
+        surface, centre_W, axis_W, move_W, part, _ = inputs
+        time, missed = newton_part_step(search[0], search[1], surface, centre_W, axis_W, move_W, part.disc, part.ball)
         return time, missed, where(time > search[0], 1.0, 0.0)  # after a step of 0 the time stays the same
 
     def is_active(search: Tree, inputs: Tree) -> Scalar:
         return logical_and(inputs[-1] > 0.5, search[2] > 0.5)
 
-    time, missed, _ = loop(newton_iteration, (0.0, 0.0, 1.0), inputs, count=NEWTON, active=is_active)
+    time, missed, _ = loop(newton_iteration, (0.0, 0.0, 1.0), inputs, count=MAX_NEWTON_STEPS, active=is_active)
     return where(missed > 0.5, NEVER, time)
 
 
-_RIM = Grid(
+_RIM = ConstantTable(
     [(math.cos(a), math.sin(a)) for a in (2.0 * math.pi * k / RIM_POINTS for k in range(RIM_POINTS))] + [(0.0, 0.0)]
 )
 
@@ -300,11 +316,11 @@ def _height_map_contact_time(ground: HeightMap, inputs: Tree) -> Scalar:
     """
 
     def earlier_contact(k: Scalar, time: Scalar, inputs: Tree) -> Scalar:
-        _, center_W, axis_W, move_W, part, _ = inputs
+        _, centre_W, axis_W, move_W, part, _ = inputs
         is_level = absolute(axis_W.x) < 0.7
         radial_W = direction(cross(axis_W, Vec3(*(where(is_level, a, b) for a, b in zip(EAST, UP, strict=True)))))
         x, y = part.disc * lookup(_RIM, k, 0.0), part.disc * lookup(_RIM, k, 1.0)
-        point_W = center_W + radial_W * x + cross(axis_W, radial_W) * y
+        point_W = centre_W + radial_W * x + cross(axis_W, radial_W) * y
         return minimum(time, time_to_reach(ground, point_W, move_W, part.ball, until=1.0))
 
     return loop(earlier_contact, NEVER, inputs, count=RIM_POINTS + 1, active=lambda time, inputs: inputs[-1] > 0.5)
@@ -315,22 +331,22 @@ def _rotation_contact_time(
     end_state: State,
     solid: Solid,
     part: PartShape,
-    solid_motion: Moving,
+    solid_motion: SolidMotion,
     limit: Scalar,
     is_rotated_in: Scalar,
 ) -> Scalar:
     """Return the time at which rotation alone brings a propeller into a solid to the distance `limit`, by bisection."""
     surface = () if isinstance(solid, HeightMap) else solid
-    inputs = surface, start_state, end_state, part, solid_motion.drift_W, limit, where(is_rotated_in, 1.0, 0.0)
+    inputs = surface, start_state, end_state, part, solid_motion.displacement_W, limit, where(is_rotated_in, 1.0, 0.0)
 
     def bisect(_: Scalar, bounds: Tree, inputs: Tree) -> Tree:
         surface, start_state, end_state, part, drift_W, limit, _ = inputs
         low, high = bounds
         middle = 0.5 * (low + high)
-        state = between(start_state, end_state, middle)
-        center_W, axis_W = place_part(state.p_W, state.q_WB, part.center_B, part.axis_B)
+        state = interpolate_body(start_state, end_state, middle)
+        centre_W, axis_W = part_pose(state.p_W, state.q_WB, part.centre_B, part.axis_B)
         obstacle = solid if isinstance(solid, HeightMap) else surface
-        gap = part_distance(obstacle, center_W - drift_W * middle, axis_W, part.disc, part.ball)
+        gap = part_distance(obstacle, centre_W - drift_W * middle, axis_W, part.disc, part.ball)
         is_inside = gap.distance < limit
         return where(is_inside, low, middle), where(is_inside, middle, high)
 
@@ -340,8 +356,10 @@ def _rotation_contact_time(
 # All parts and all solids -----------------------------------------------------------------------------------------------
 
 
-def first_hit(start_state: State, end_state: State, *, parts: Grid, obstacles: Obstacles, ground: Ground) -> PartHit:
-    """Return the earliest contact of any part with any solid it approaches; of equal ones the first solid and first part."""
+def first_hit(
+    start_state: State, end_state: State, *, parts: ConstantTable, obstacles: Obstacles, ground: Ground
+) -> PartHit:
+    """Return the earliest contact of any part with any solid it approaches; ties go to the first solid, then the first part."""
     start_state, end_state = (body_state(state) for state in (start_state, end_state))
 
     def solid_hit(best: PartHit, solid: Solid, index: Scalar, inputs: Tree) -> PartHit:
@@ -363,28 +381,34 @@ def _fold_solids(function: Callable[..., Tree], carry: Tree, obstacles: Obstacle
             inputs: Tree,
             solid_type: str = solid_type,
             first: int = first,
-            table: Grid = solids,
+            table: ConstantTable = solids,
         ) -> Tree:
-            return function(carry, solid_at(table, row, solid_type), row + float(first), inputs)
+            return function(carry, read_solid(table, row, solid_type), row + float(first), inputs)
 
         carry = loop(body, carry, inputs, count=len(solids.values))
     return carry
 
 
 def _solid_hit(
-    best: PartHit, solid: Solid, index: Scalar, parts: Grid, start_state: State, end_state: State, ground: Ground
+    best: PartHit,
+    solid: Solid,
+    index: Scalar,
+    parts: ConstantTable,
+    start_state: State,
+    end_state: State,
+    ground: Ground,
 ) -> PartHit:
     """Return the earlier of `best` and the first contact of any part with one solid, if the drone can reach it in the step."""
-    radius = reach_of(parts)
+    radius = bounding_radius(parts)
     is_reachable = where(
-        at_least(solid, start_state.p_W) - radius <= path_bound(start_state, end_state, radius), 1.0, 0.0
+        distance_lower_bound(solid, start_state.p_W) - radius <= path_bound(start_state, end_state, radius), 1.0, 0.0
     )
     surface = () if isinstance(solid, HeightMap) else solid
 
     def earlier_hit(row: Scalar, best: PartHit, inputs: Tree) -> PartHit:
         surface, start_state, end_state, ground, index, _ = inputs
         obstacle = solid if isinstance(solid, HeightMap) else surface
-        hit = part_hit(start_state, end_state, part_at(parts, row), obstacle, ground=ground)._replace(
+        hit = part_hit(start_state, end_state, read_part(parts, row), obstacle, ground=ground)._replace(
             part=row, solid=index
         )
         return PartHit(*select(hit.fraction < best.fraction, hit, best))
@@ -395,7 +419,7 @@ def _solid_hit(
     )
 
 
-def reach_of(parts: Grid) -> float:
+def bounding_radius(parts: ConstantTable) -> float:
     """Upper bound of the distance of any point of a part from the centre of mass  [m]."""
     return max(math.hypot(*part[:3]) + part[6] + part[7] for part in parts.values.tolist())
 
@@ -411,7 +435,7 @@ class _Resolution(NamedTuple):
 
     v_W: Vec3
     omega_B: Vec3
-    going: Scalar
+    active: Scalar
     count: Scalar
     max_speed: Scalar
 
@@ -425,7 +449,7 @@ class _Approach(NamedTuple):
 
 
 def resolve_impacts(
-    state: State, hit: PartHit, *, parts: Grid, obstacles: Obstacles, ground: Ground, inertia: Inertia
+    state: State, hit: PartHit, *, parts: ConstantTable, obstacles: Obstacles, ground: Ground, inertia: CollisionInertia
 ) -> tuple[State, Scalar, Scalar]:
     """Apply the impulse of a hit, then impulses to all other parts in contact with the same solid, the fastest first.
 
@@ -433,7 +457,7 @@ def resolve_impacts(
     and the highest approach speed [m/s].
     """
     material = Material(lookup(obstacles.materials, hit.solid, 0.0), lookup(obstacles.materials, hit.solid, 1.0))
-    v_W, omega_B = _after_impact(state, hit.speed, hit.r_W, hit.normal_W, material, inertia)
+    v_W, omega_B = _velocities_after_impact(state, hit.speed, hit.r_W, hit.normal_W, material, inertia)
     state = state._replace(v_W=v_W, omega_B=omega_B, p_W=state.p_W + hit.normal_W * hit.depth)
     body = body_state(state)
 
@@ -449,12 +473,12 @@ def _further_impacts(
     start: _Resolution,
     solid: Solid,
     index: Scalar,
-    parts: Grid,
+    parts: ConstantTable,
     body: State,
     hit_solid: Scalar,
     material: Material,
     ground: Ground,
-    inertia: Inertia,
+    inertia: CollisionInertia,
 ) -> _Resolution:
     """Apply impulses to all parts in contact with the solid, if it is the one that was hit."""
     surface = () if isinstance(solid, HeightMap) else solid
@@ -464,11 +488,11 @@ def _further_impacts(
 
     def fastest_part(row: Scalar, best: _Approach, inputs: Tree) -> _Approach:
         surface, state, ground = inputs
-        part = part_at(parts, row)
-        center_W, axis_W = place_part(state.p_W, state.q_WB, part.center_B, part.axis_B)
-        gap = part_distance(select_obstacle(surface), center_W, axis_W, part.disc, part.ball)
+        part = read_part(parts, row)
+        centre_W, axis_W = part_pose(state.p_W, state.q_WB, part.centre_B, part.axis_B)
+        gap = part_distance(select_obstacle(surface), centre_W, axis_W, part.disc, part.ball)
         top_W = gap.point_W - gap.normal_W * gap.distance
-        is_standing = logical_and(part.foot > 0.5, stands_on(top_W, gap.normal_W, ground))
+        is_standing = logical_and(part.foot > 0.5, is_ground_surface(top_W, gap.normal_W, ground))
         is_touching = logical_and(gap.distance <= TOUCH_DISTANCE, where(is_standing, 0.0, 1.0) > 0.5)
         speed = where(is_touching, approach_speed(state, gap, STILL, 0.0), 0.0)
         approach = _Approach(speed, gap.point_W - state.p_W, gap.normal_W)
@@ -481,23 +505,23 @@ def _further_impacts(
         speed, r_W, normal_W = fastest
         has_approach = speed > RESTING_SPEED
         resolution_after = _Resolution(
-            *_after_impact(state, speed, r_W, normal_W, material, inertia),
+            *_velocities_after_impact(state, speed, r_W, normal_W, material, inertia),
             1.0,
             resolution.count + 1.0,
             where(speed > resolution.max_speed, speed, resolution.max_speed),
         )
-        return _Resolution(*select(has_approach, resolution_after, resolution._replace(going=0.0)))
+        return _Resolution(*select(has_approach, resolution_after, resolution._replace(active=0.0)))
 
     def is_active(resolution: _Resolution, inputs: Tree) -> Scalar:
-        return logical_and(resolution.going > 0.5, inputs[-1] > 0.5)
+        return logical_and(resolution.active > 0.5, inputs[-1] > 0.5)
 
     is_hit_solid = where(absolute(hit_solid - index) < 0.5, 1.0, 0.0)
     inputs = surface, body, material, ground, inertia, is_hit_solid
     return _Resolution(*loop(apply_impact, start, inputs, count=MAX_IMPACTS, active=is_active))
 
 
-def _after_impact(
-    state: State, speed: Scalar, r_W: Vec3, normal_W: Vec3, material: Material, inertia: Inertia
+def _velocities_after_impact(
+    state: State, speed: Scalar, r_W: Vec3, normal_W: Vec3, material: Material, inertia: CollisionInertia
 ) -> tuple[Vec3, Vec3]:
     """Return velocity and angular velocity after the impulse of a solid; a slow impact has no restitution."""
     restitution = where(speed > MIN_BOUNCE_SPEED, material.restitution, 0.0)
@@ -521,10 +545,10 @@ def body_state(state: State) -> State:
 # A physics step ---------------------------------------------------------------------------------------------------------
 
 
-def state_at(start_state: State, end_state: State, fraction: Scalar) -> State:
-    """Return the complete state at a fraction of the step: `between` for the body, linear for rotors and effects."""
+def interpolate_state(start_state: State, end_state: State, fraction: Scalar) -> State:
+    """Return the complete state at a fraction of the step: `interpolate_body` for the body, linear for rotors and effects."""
     interpolated = [a + fraction * (b - a) for a, b in zip(flatten(start_state), flatten(end_state), strict=True)]
-    body = between(start_state, end_state, fraction)
+    body = interpolate_body(start_state, end_state, fraction)
     state: State = unflatten(start_state, iter(interpolated))
     return state._replace(p_W=body.p_W, v_W=body.v_W, q_WB=body.q_WB, omega_B=body.omega_B)
 
@@ -536,12 +560,12 @@ def add_impact(record: Impact, impact: Impact) -> Impact:
     )
 
 
-class Leg(NamedTuple):
+class SubStep(NamedTuple):
     """A drone within its step: state, remaining duration [s], whether the step continues (1 or 0), and the impacts."""
 
     state: State
-    left: Scalar
-    going: Scalar
+    remaining: Scalar
+    active: Scalar
     impact: Impact
 
 
@@ -551,10 +575,10 @@ def advance_with_impacts(
     duration: Scalar,
     inputs: Tree,
     *,
-    parts: Grid,
+    parts: ConstantTable,
     obstacles: Obstacles,
     ground: Ground,
-    inertia: Inertia,
+    inertia: CollisionInertia,
 ) -> tuple[State, Impact]:
     """Integrate one physics step from impact to impact.
 
@@ -573,14 +597,14 @@ def advance_with_impacts(
         until the step ends.
     """
 
-    def fly_leg(_: Scalar, leg: Leg, constants: Tree) -> Leg:
+    def fly_leg(_: Scalar, leg: SubStep, constants: Tree) -> SubStep:
         inputs, ground, inertia = constants
-        end_state = fly(leg.state, leg.left, inputs)
+        end_state = fly(leg.state, leg.remaining, inputs)
         hit = first_hit(leg.state, end_state, parts=parts, obstacles=obstacles, ground=ground)
         is_hit = hit.fraction <= 1.0
         fraction = where(is_hit, hit.fraction, 0.0)
         resolved, count, max_speed = resolve_impacts(
-            state_at(leg.state, end_state, fraction),
+            interpolate_state(leg.state, end_state, fraction),
             hit,
             parts=parts,
             obstacles=obstacles,
@@ -589,9 +613,11 @@ def advance_with_impacts(
         )
         first = Impact(fraction, hit.part, hit.solid, speed=hit.speed, count=count, max_speed=max_speed)
         record = add_impact(leg.impact, first)
-        after_impact = Leg(resolved, leg.left * (1.0 - fraction), 1.0, record)
-        return Leg(*select(is_hit, after_impact, Leg(end_state, 0.0, 0.0, leg.impact)))
+        after_impact = SubStep(resolved, leg.remaining * (1.0 - fraction), 1.0, record)
+        return SubStep(*select(is_hit, after_impact, SubStep(end_state, 0.0, 0.0, leg.impact)))
 
-    start = Leg(state, duration, 1.0, Impact())
-    end = loop(fly_leg, start, (inputs, ground, inertia), count=MAX_HITS, active=lambda leg, constants: leg.going > 0.5)
+    start = SubStep(state, duration, 1.0, Impact())
+    end = loop(
+        fly_leg, start, (inputs, ground, inertia), count=MAX_HITS, active=lambda leg, constants: leg.active > 0.5
+    )
     return end.state, end.impact

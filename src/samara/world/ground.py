@@ -10,12 +10,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 from samara.core.algebra import Quat, Vec3, dot, rotate
-from samara.core.block_ops import Grid, loop, select
+from samara.core.block_ops import ConstantTable, loop, select
 from samara.core.ops import absolute, logical_and, lookup, where
 from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
-from samara.world.obstacles import TEMPLATES, HeightMap, Solid, kind_of, plane_below, touch
+from samara.world.obstacles import TEMPLATES, HeightMap, Solid, classify_solid, plane_below, touch
 
 MIN_NORMAL_Z = 0.5  # of a face that a drone can stand on: a slope of at most 60°
 FACE_TOLERANCE = (
@@ -45,13 +45,13 @@ def ground_below(
         feet_B: positions of the feet.
     """
     below = terrain_below(p_W, ground)
-    for solid_type, run in groupby(tops, kind_of):
+    for solid_type, run in groupby(tops, classify_solid):
         solids = tuple(run)
         if solid_type == "height_map":
             for solid in solids:
-                below = nearer_top(below, solid, p_W, q_WB, feet_B)
+                below = nearer_ground(below, solid, p_W, q_WB, feet_B)
         else:
-            below = _nearest_top(below, solid_type, table_of(solids), p_W, q_WB, feet_B)
+            below = _nearest_top(below, solid_type, solid_table(solids), p_W, q_WB, feet_B)
     return below.plane
 
 
@@ -62,18 +62,18 @@ def terrain_below(p_W: Vec3, ground: Ground | HeightMap) -> GroundBelow:
 
 
 def _nearest_top(
-    below: GroundBelow, solid_type: str, table: Grid, p_W: Vec3, q_WB: Quat, feet_B: Sequence[Vec3]
+    below: GroundBelow, solid_type: str, table: ConstantTable, p_W: Vec3, q_WB: Quat, feet_B: Sequence[Vec3]
 ) -> GroundBelow:
-    """Fold `nearer_top` over every solid of a table."""
+    """Fold `nearer_ground` over every solid of a table."""
 
     def body(row: Scalar, nearest: GroundBelow, inputs: Tree) -> GroundBelow:
         p_W, q_WB = inputs
-        return nearer_top(nearest, solid_at(table, row, solid_type), p_W, q_WB, feet_B)
+        return nearer_ground(nearest, read_solid(table, row, solid_type), p_W, q_WB, feet_B)
 
     return GroundBelow(*loop(body, below, (p_W, q_WB), count=len(table.values)))
 
 
-def nearer_top(below: GroundBelow, solid: Solid, p_W: Vec3, q_WB: Quat, feet_B: Sequence[Vec3]) -> GroundBelow:
+def nearer_ground(below: GroundBelow, solid: Solid, p_W: Vec3, q_WB: Quat, feet_B: Sequence[Vec3]) -> GroundBelow:
     """Return the top of a solid if all feet are over it and it is nearer than `below`, else `below`."""
     distance, normal_W = touch(solid, p_W)
     is_over = logical_and(normal_W.z > MIN_NORMAL_Z, logical_and(distance > -MAX_DEPTH, distance < MAX_HEIGHT))
@@ -91,12 +91,12 @@ def _height(plane: Ground, p_W: Vec3) -> Scalar:
 
 
 @lru_cache(maxsize=256)
-def table_of(solids: tuple[Solid, ...]) -> Grid:
+def solid_table(solids: tuple[Solid, ...]) -> ConstantTable:
     """Return the parameters of solids of one type, one row each."""
-    return Grid([flatten(solid) for solid in solids])
+    return ConstantTable([flatten(solid) for solid in solids])
 
 
-def solid_at(table: Grid, row: Scalar, solid_type: str) -> Solid:
+def read_solid(table: ConstantTable, row: Scalar, solid_type: str) -> Solid:
     """Return the solid in a row of a table, of a type listed in `TEMPLATES`."""
     template = TEMPLATES[solid_type]
     columns = (lookup(table, row, float(column)) for column in range(table.values.shape[1]))

@@ -1,8 +1,8 @@
 """Obstacles: one set of distance functions for every type of solid.
 
     touch(solid, p_W)            distance of a point, and the outward normal
-    distance_to(solid, p_W)      distance [m], negative inside
-    distance_along(ray, solid)   distance of the surface along a ray [m], 1e9 without a hit
+    signed_distance(solid, p_W)  distance [m], negative inside
+    ray_distance(ray, solid)     distance of the surface along a ray [m], 1e9 without a hit
     time_to_reach(solid, p_W, v_W, clearance)    time at which a ball in straight motion touches the solid [s]
 
 Solids are `Ground` (a plane), `Sphere`, `Capsule`, `Box` and `HeightMap`. All but the last are convex, so the distance of
@@ -19,31 +19,31 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from samara.core.algebra import UP, ZERO, Vec3, dot, norm
-from samara.core.block_ops import Grid, loop
-from samara.core.budget import array_inside, arrays_inside, read_bytes, require_cells
+from samara.core.block_ops import ConstantTable, loop
+from samara.core.budget import load_npy, load_npz, read_bytes, require_cells
 from samara.core.ops import absolute, clamp, logical_and, logical_or, lookup, maximum, minimum, safe_norm, where
 from samara.core.quantity import Scalar, Tree
-from samara.core.sanitise import shown
-from samara.core.tree import numbers_in
+from samara.core.sanitise import quote_value
+from samara.core.tree import float_array
 from samara.core.types import Array
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import (
     Box,
     Capsule,
     Sphere,
-    Touch,
-    disc_point,
-    touch_box,
-    touch_capsule,
-    touch_plane,
-    touch_sphere,
+    SurfaceDistance,
+    box_distance,
+    capsule_distance,
+    nearest_disc_point,
+    plane_distance,
+    sphere_distance,
 )
 
 NEVER = 1e9  # [s] or [m]: the time or distance without a contact
-NEWTON = 24  # steps; a near miss of a sphere needs the most, a plane one
+MAX_NEWTON_STEPS = 24  # a near miss of a sphere needs the most, a plane needs one
 _MAX_MARCH_STEPS = 400  # steps over a height map
 _FAR_RADII = 1e4  # radii: from this distance even a rim nearly parallel to a surface has a unique nearest point
-_MIN_APPROACH_RATIO = 1e-9  # of the speed: a slower approach counts as parallel motion
+_MIN_APPROACH_RATIO = 1e-9  # fraction of the speed: a slower approach counts as parallel motion
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +60,13 @@ class HeightMap:
 
     def __post_init__(self) -> None:
         for name in "xy":
-            axis = numbers_in(getattr(self, name), f"HeightMap.{name}")
+            axis = float_array(getattr(self, name), f"HeightMap.{name}")
             if axis.ndim != 1 or len(axis) < 2 or not np.isfinite(axis).all() or not (np.diff(axis) > 0.0).all():
                 raise ValueError(
-                    f"HeightMap.{name} is {shown(axis.tolist())}; expected two or more finite numbers that increase"
+                    f"HeightMap.{name} is {quote_value(axis.tolist())}; expected two or more finite numbers that increase"
                 )
             object.__setattr__(self, name, axis)
-        heights = numbers_in(self.z, "HeightMap.z")
+        heights = float_array(self.z, "HeightMap.z")
         if heights.shape != (len(self.x), len(self.y)):
             raise ValueError(f"HeightMap.z has shape {heights.shape}; expected {(len(self.x), len(self.y))}")
         if not np.isfinite(heights).all():
@@ -86,7 +86,7 @@ class HeightMap:
     @staticmethod
     def from_grid(rows: object, spacing: float, origin: Sequence[float] = (0.0, 0.0)) -> "HeightMap":
         """Create a map from heights `z[i][j]` at x = x₀ + i·spacing, y = y₀ + j·spacing  [m]."""
-        heights = numbers_in(rows, "HeightMap")
+        heights = float_array(rows, "HeightMap")
         if heights.ndim != 2:
             raise ValueError(f"HeightMap has heights of shape {heights.shape}; expected rows of equal length")
         if not spacing > 0.0:
@@ -116,9 +116,9 @@ class HeightMap:
         try:
             contents = read_bytes(Path(path)) if data is None else data
             if suffix != ".npz":
-                rows = array_inside(contents, str(path)) if suffix == ".npy" else _rows(contents, path)
+                rows = load_npy(contents, str(path)) if suffix == ".npy" else _parse_csv(contents, path)
                 return HeightMap.from_grid(rows, float(spacing or 0.0), origin)
-            x, y, z = arrays_inside(contents, str(path), "xyz")
+            x, y, z = load_npz(contents, str(path), "xyz")
         except (OSError, EOFError, MemoryError) as error:
             raise ValueError(f"{path}: cannot be read ({error}); expected a height map") from None
         except ValueError as error:
@@ -126,18 +126,18 @@ class HeightMap:
         return HeightMap(x, y, z)
 
     @cached_property
-    def steepest(self) -> float:
+    def max_slope(self) -> float:
         """An upper bound of the slope."""
         along_x = np.abs(np.diff(self.z, axis=0) / np.diff(self.x)[:, None]).max()
         along_y = np.abs(np.diff(self.z, axis=1) / np.diff(self.y)[None, :]).max()
         return float(np.hypot(along_x, along_y))
 
     @cached_property
-    def _grids(self) -> tuple[Grid, Grid, Grid]:
+    def _grids(self) -> tuple[ConstantTable, ConstantTable, ConstantTable]:
         """x and y as one row each, and the heights."""
-        return Grid(self.x[None]), Grid(self.y[None]), Grid(self.z)
+        return ConstantTable(self.x[None]), ConstantTable(self.y[None]), ConstantTable(self.z)
 
-    def below(self, p_W: Vec3) -> Ground:
+    def tangent_plane(self, p_W: Vec3) -> Ground:
         """Return the tangent plane of the map under a point: h = Σ zᵢⱼ of the four corners around, bilinear, and its slopes.
 
         The loop hides the expression from a trace: simplified together with its callers, it would round differently.
@@ -157,7 +157,7 @@ class HeightMap:
         return height, Vec3(-slope_x / length, -slope_y / length, 1.0 / length)
 
 
-def _cell(knots: Grid, x: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+def _cell(knots: ConstantTable, x: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
     """Return the index of the interval around x, the fraction of it below x, its length, and whether x is within the knots."""
     i = _interval(knots, x)
     low = lookup(knots, 0.0, i)
@@ -166,7 +166,7 @@ def _cell(knots: Grid, x: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
     return i, clamp((x - low) / length, 0.0, 1.0), length, logical_and(x >= first, x <= end)
 
 
-def _interval(knots: Grid, x: Scalar) -> Scalar:
+def _interval(knots: ConstantTable, x: Scalar) -> Scalar:
     """Return the largest i with knotᵢ ≤ x, limited to the first and last interval; by bisection."""
     last = knots.values.shape[1] - 2
     if isinstance(x, (float, np.ndarray)):
@@ -177,7 +177,7 @@ def _interval(knots: Grid, x: Scalar) -> Scalar:
     return i
 
 
-def _rows(data: bytes, path: str | Path) -> Array:
+def _parse_csv(data: bytes, path: str | Path) -> Array:
     """Parse heights separated by commas."""
     require_cells(data, path)
     lines = data.decode("utf-8-sig").splitlines()
@@ -186,7 +186,7 @@ def _rows(data: bytes, path: str | Path) -> Array:
     try:
         return np.loadtxt(lines, delimiter=",", ndmin=2)
     except ValueError as error:
-        raise ValueError(shown(str(error))) from None
+        raise ValueError(quote_value(str(error))) from None
 
 
 Solid: TypeAlias = Ground | Sphere | Capsule | Box | HeightMap
@@ -199,44 +199,44 @@ class Ray(NamedTuple):
     direction_W: Vec3
 
 
-def touch(solid: Solid, p_W: Vec3) -> Touch:
+def touch(solid: Solid, p_W: Vec3) -> SurfaceDistance:
     """Return the distance of a point from a solid and the outward normal; for a height map those of its tangent plane."""
     if isinstance(solid, Sphere):
-        return touch_sphere(p_W, sphere=solid)
+        return sphere_distance(p_W, sphere=solid)
     if isinstance(solid, Capsule):
-        return touch_capsule(p_W, capsule=solid)
+        return capsule_distance(p_W, capsule=solid)
     if isinstance(solid, Box):
-        return touch_box(p_W, box=solid)
-    return touch_plane(p_W, plane=solid.below(p_W) if isinstance(solid, HeightMap) else solid)
+        return box_distance(p_W, box=solid)
+    return plane_distance(p_W, plane=solid.tangent_plane(p_W) if isinstance(solid, HeightMap) else solid)
 
 
-def distance_to(solid: Solid, p_W: Vec3) -> Scalar:
+def signed_distance(solid: Solid, p_W: Vec3) -> Scalar:
     """d(p): the distance of a point from a solid, negative inside  [m]"""
     return touch(solid, p_W).distance
 
 
-def at_least(solid: Solid, p_W: Vec3) -> Scalar:
-    """A lower bound of the distance: the distance itself, or (z − h)/√(1 + steepest²) for a height map  [m]"""
+def distance_lower_bound(solid: Solid, p_W: Vec3) -> Scalar:
+    """A lower bound of the distance: the distance itself, or (z − h)/√(1 + max_slope²) for a height map  [m]"""
     if isinstance(solid, HeightMap):
-        return (p_W.z - solid.below(p_W).point_W.z) / (1.0 + solid.steepest**2) ** 0.5
-    return distance_to(solid, p_W)
+        return (p_W.z - solid.tangent_plane(p_W).point_W.z) / (1.0 + solid.max_slope**2) ** 0.5
+    return signed_distance(solid, p_W)
 
 
 def plane_below(solid: Ground | HeightMap, p_W: Vec3) -> Ground:
     """Return the plane a drone stands on or hovers over, for `Environment.ground`."""
-    return solid.below(p_W) if isinstance(solid, HeightMap) else solid
+    return solid.tangent_plane(p_W) if isinstance(solid, HeightMap) else solid
 
 
-def distance_along(ray: Ray, solid: Solid) -> Scalar:
+def ray_distance(ray: Ray, solid: Solid) -> Scalar:
     """Return the distance of a solid along a ray: 0 from inside, 1e9 without a hit  [m]."""
     return time_to_reach(solid, ray.p_W, ray.direction_W)
 
 
-def nearest_along(ray: Ray, solids: Sequence[Solid]) -> Scalar:
-    """Return the least `distance_along` of all solids  [m]."""
+def nearest_ray_distance(ray: Ray, solids: Sequence[Solid]) -> Scalar:
+    """Return the least `ray_distance` of all solids  [m]."""
     nearest: Scalar = NEVER
     for solid in solids:
-        nearest = minimum(nearest, distance_along(ray, solid))
+        nearest = minimum(nearest, ray_distance(ray, solid))
     return nearest
 
 
@@ -247,39 +247,45 @@ def time_to_reach(solid: Solid, p_W: Vec3, v_W: Vec3, clearance: Scalar = 0.0, u
     """
     if isinstance(solid, HeightMap):
         return _march(solid, p_W, v_W, clearance, until)
-    steps = 1 if isinstance(solid, Ground) else NEWTON
+    steps = 1 if isinstance(solid, Ground) else MAX_NEWTON_STEPS
     return _first_zero(lambda point_W: touch(solid, point_W), p_W, v_W, clearance, steps)
 
 
-def disc_touch(solid: Solid, center_W: Vec3, axis_W: Vec3, radius: Scalar) -> tuple[Touch, Vec3]:
+def disc_touch(solid: Solid, centre_W: Vec3, axis_W: Vec3, radius: Scalar) -> tuple[SurfaceDistance, Vec3]:
     """Return distance and normal of a disc (a propeller) from a solid, and the disc's nearest point.
 
     The search alternates between the nearest points of disc and solid. It ends at a common point if they intersect, and
     converges slowly if they are nearly parallel: therefore the point of the rim furthest against the normal is tried too.
     """
-    nearest = touch(solid, center_W)
-    point_W = disc_point(
-        center_W, axis_W, center_W - nearest.normal_W * (2.0 * radius + absolute(nearest.distance)), radius=radius
+    nearest = touch(solid, centre_W)
+    point_W = nearest_disc_point(
+        centre_W, axis_W, centre_W - nearest.normal_W * (2.0 * radius + absolute(nearest.distance)), radius=radius
     )
 
     def improve(_: Scalar, point_W: Vec3, inputs: Tree) -> Vec3:
-        surface, center_W, axis_W, radius = inputs
+        surface, centre_W, axis_W, radius = inputs
         surface_point = touch(solid if isinstance(solid, HeightMap) else surface, point_W)
-        return disc_point(center_W, axis_W, point_W - surface_point.normal_W * surface_point.distance, radius=radius)
+        return nearest_disc_point(
+            centre_W, axis_W, point_W - surface_point.normal_W * surface_point.distance, radius=radius
+        )
 
     surface = () if isinstance(solid, HeightMap) else solid
-    point_W = loop(improve, point_W, (surface, center_W, axis_W, radius), count=8)
+    point_W = loop(improve, point_W, (surface, centre_W, axis_W, radius), count=8)
     nearest = touch(solid, point_W)
-    deepest_W = disc_point(center_W, axis_W, center_W - nearest.normal_W * (_FAR_RADII * radius), radius=radius)
+    deepest_W = nearest_disc_point(centre_W, axis_W, centre_W - nearest.normal_W * (_FAR_RADII * radius), radius=radius)
     deeper = touch(solid, deepest_W)
     is_deeper = deeper.distance < nearest.distance
     normal_W = Vec3(*(where(is_deeper, a, b) for a, b in zip(deeper.normal_W, nearest.normal_W, strict=True)))
     nearest_W = Vec3(*(where(is_deeper, a, b) for a, b in zip(deepest_W, point_W, strict=True)))
-    return Touch(where(is_deeper, deeper.distance, nearest.distance), normal_W), nearest_W
+    return SurfaceDistance(where(is_deeper, deeper.distance, nearest.distance), normal_W), nearest_W
 
 
 def _first_zero(
-    touch_at_point: Callable[[Vec3], Touch], p_W: Vec3, v_W: Vec3, clearance: Scalar, steps: int = NEWTON
+    touch_at_point: Callable[[Vec3], SurfaceDistance],
+    p_W: Vec3,
+    v_W: Vec3,
+    clearance: Scalar,
+    steps: int = MAX_NEWTON_STEPS,
 ) -> Scalar:
     """Solve d(p + v t) = clearance by Newton's method from t = 0.
 
@@ -289,14 +295,19 @@ def _first_zero(
     missed: Scalar = False
     for _ in range(steps):
         previous = time
-        time, missed = nearer(touch_at_point, time, missed, p_W, v_W, clearance)
+        time, missed = newton_contact_step(touch_at_point, time, missed, p_W, v_W, clearance)
         if missed is True or (isinstance(time, float) and time == previous):  # plain floats: stop once converged
             break
     return where(missed, NEVER, minimum(time, NEVER))
 
 
-def nearer(
-    touch_at_point: Callable[[Vec3], Touch], time: Scalar, missed: Scalar, p_W: Vec3, v_W: Vec3, clearance: Scalar
+def newton_contact_step(
+    touch_at_point: Callable[[Vec3], SurfaceDistance],
+    time: Scalar,
+    missed: Scalar,
+    p_W: Vec3,
+    v_W: Vec3,
+    clearance: Scalar,
 ) -> tuple[Scalar, Scalar]:
     """t + (d − clearance)/(−v·n): Newton's step towards contact; `missed` becomes true if the motion leads away."""
     speed, contact = norm(v_W), touch_at_point(p_W + v_W * time)
@@ -309,8 +320,8 @@ def nearer(
 
 
 def _march(ground: HeightMap, p_W: Vec3, v_W: Vec3, clearance: Scalar, until: float) -> Scalar:
-    """March in steps that the steepest slope cannot overtake; the gap is measured vertically."""
-    slope = ground.steepest
+    """March in steps so short that the path cannot cross even the steepest slope; the gap is measured vertically."""
+    slope = ground.max_slope
     reserve = clearance * (1.0 + slope * slope) ** 0.5
     fastest = absolute(v_W.z) + slope * safe_norm(v_W.x, v_W.y)
     is_moving = fastest > 0.0
@@ -319,7 +330,7 @@ def _march(ground: HeightMap, p_W: Vec3, v_W: Vec3, clearance: Scalar, until: fl
     def gap(time: Scalar, inputs: Tree) -> Scalar:
         p_W, v_W, _, reserve = inputs
         point_W = p_W + v_W * time
-        return point_W.z - ground.below(point_W).point_W.z - reserve
+        return point_W.z - ground.tangent_plane(point_W).point_W.z - reserve
 
     def march_step(_: Scalar, march: Tree, inputs: Tree) -> Tree:
         previous = march[0]
@@ -342,6 +353,6 @@ TEMPLATES: dict[str, Ground | Sphere | Capsule | Box] = {
 }
 
 
-def kind_of(solid: Solid) -> str:
+def classify_solid(solid: Solid) -> str:
     """Return "plane", "sphere", "capsule", "box" or "height_map"."""
     return next((name for name, template in TEMPLATES.items() if type(template) is type(solid)), "height_map")

@@ -4,8 +4,8 @@
     load_track("my_track.toml")
 
 At level 0 everything is as the file states. From level 1 on, mass and inertia differ from the vehicle file, the start position
-varies and there is wind (`[disturbed]`). At level 2 gates and poles are displaced from their nominal poses as well, and
-the drone learns their true poses only from close by (`[uncertain]`).
+varies and there is wind (`[disturbance]`). At level 2 gates and poles are displaced from their nominal poses as well, and
+the drone learns their true poses only from close by (`[uncertainty]`).
 """
 
 from collections.abc import Sequence
@@ -14,42 +14,42 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import ZERO, Vec3
-from samara.core.budget import path_beside
-from samara.core.sanitise import shown
-from samara.core.toml import File, Shipped, Table, is_file
-from samara.core.toml import document as parse_document
-from samara.world.gates import Course, Gate, Sizes, is_outside
+from samara.core.budget import resolve_sibling_path
+from samara.core.sanitise import quote_value
+from samara.core.toml import ShippedFiles, TomlFile, TomlTable, is_toml_path
+from samara.core.toml import parse_document as parse_document
+from samara.world.gates import Course, Gate, GateSize, is_outside
 
 SCHEMA = 1
 LEVELS = (0, 1, 2)
-MOST_GATES, MOST_POLES, MOST_VIA = 100, 100, 20
-LARGEST = 1e4  # [m]
-LARGEST_SHARE = 0.9  # relative change of the mass, and of the inertia
+MAX_GATES, MAX_POLES, MAX_VIA_POINTS = 100, 100, 20
+MAX_LENGTH = 1e4  # [m]
+MAX_RELATIVE_CHANGE = 0.9  # relative change of the mass, and of the inertia
 
 
 class TrackError(ValueError):
     """A track that cannot be used; the message is one sentence."""
 
 
-TRACKS = Shipped("track", "samara.tracks", TrackError)
+TRACKS = ShippedFiles("track", "samara.tracks", TrackError)
 
 
-class Disturbed(NamedTuple):
+class TrackDisturbance(NamedTuple):
     """Disturbances from level 1 on.
 
-    `mass` and `inertia` are maximum relative changes. `start` is the maximum displacement of the start along each axis [m]
-    (upwards only in height). `wind` is the maximum steady horizontal wind, of random direction, and `gusts` the standard
-    deviation of the turbulence [m/s].
+    `mass` and `inertia` are maximum relative changes. `start` is the maximum displacement of the start along
+    each axis [m] (upwards only in height). `max_wind_speed` is that of the steady horizontal wind, of random direction, and
+    `gust_sigma` the standard deviation of the turbulence [m/s].
     """
 
     mass: float = 0.0
     inertia: float = 0.0
     start: Vec3 = ZERO
-    wind: float = 0.0
-    gusts: float = 0.0
+    max_wind_speed: float = 0.0
+    gust_sigma: float = 0.0
 
 
-class Uncertain(NamedTuple):
+class TrackUncertainty(NamedTuple):
     """Uncertainty at level 2: maximum displacement of gates and poles along each axis [m], and rotation of gates [rad]."""
 
     gates: Vec3 = ZERO
@@ -57,7 +57,7 @@ class Uncertain(NamedTuple):
     poles: Vec3 = ZERO
 
 
-CALM, CERTAIN = Disturbed(), Uncertain()
+CALM, CERTAIN = TrackDisturbance(), TrackUncertainty()
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ class Track:
     name: str
     course: Course
     start_W: Vec3
-    sizes: Sizes
-    low_W: Vec3
-    high_W: Vec3
+    sizes: GateSize
+    bounds_min_W: Vec3
+    bounds_max_W: Vec3
     vehicle: str = "crazyflie"
-    seconds: float = 20.0
+    time_limit: float = 20.0
     pole_radius: float = 0.0
-    seen_within: float = 1.0
-    disturbed: Disturbed = CALM
-    uncertain: Uncertain = CERTAIN
+    detection_range: float = 1.0
+    disturbance: TrackDisturbance = CALM
+    uncertainty: TrackUncertainty = CERTAIN
     via: tuple[tuple[Vec3, ...], ...] = ()
     description: str = field(default="", compare=False)
 
@@ -120,127 +120,131 @@ def parse_track(text: str, origin: str, folder: Path | None = None) -> Track:
         folder: where the vehicle file named by the track is looked up. Without a folder, a track that names a vehicle file
             gets the vehicle "".
     """
-    file = Table(parse_document(text, origin, TrackError), File(origin, TrackError))
+    file = TomlTable(parse_document(text, origin, TrackError), TomlFile(origin, TrackError))
     file.schema(SCHEMA)
     name, description = file.text("name", Path(origin).stem), file.text("description", "")
-    low, high = file.vector("low"), file.vector("high")
-    if not all(a < b for a, b in zip(low, high, strict=True)):
-        raise file.error("high", list(high), f"more than low, {list(low)}, along every axis")
-    sizes = _sizes(file)
+    bounds_min, bounds_max = file.vector("bounds_min"), file.vector("bounds_max")
+    if not all(a < b for a, b in zip(bounds_min, bounds_max, strict=True)):
+        raise file.error("bounds_max", list(bounds_max), f"more than bounds_min, {list(bounds_min)}, along every axis")
+    sizes = _gate_size(file)
     via, gates = _gates(file)
-    poles = tuple(_pole(table) for table in _few(file, "poles", MOST_POLES))
+    poles = tuple(_pole(table) for table in _limited_tables(file, "poles", MAX_POLES))
     track = Track(
         name,
         Course(gates, poles),
         file.vector("start"),
         sizes,
-        low,
-        high,
-        _vehicle(file, folder),
-        file.number("seconds", 20.0, above=0.0, upto=600.0),
-        file.number("pole_radius", 0.01, above=0.0, upto=LARGEST),
-        file.number("seen_within", 1.0, above=0.0, upto=LARGEST),
+        bounds_min,
+        bounds_max,
+        _vehicle_name(file, folder),
+        file.number("time_limit", 20.0, above=0.0, upto=600.0),
+        file.number("pole_radius", 0.01, above=0.0, upto=MAX_LENGTH),
+        file.number("detection_range", 1.0, above=0.0, upto=MAX_LENGTH),
         _read_disturbance(file),
         _read_uncertainty(file),
         via,
         description,
     )
     file.finish()
-    for key, p_W in (("start", track.start_W), *((f"gates[{k}].at", gate.p_W) for k, gate in enumerate(gates))):
-        if is_outside(p_W, low, high):
-            raise TrackError(f"{origin}: {key} = {list(p_W)}: expected a position between {list(low)} and {list(high)}")
+    for key, p_W in (("start", track.start_W), *((f"gates[{k}].position", gate.p_W) for k, gate in enumerate(gates))):
+        if is_outside(p_W, bounds_min, bounds_max):
+            raise TrackError(
+                f"{origin}: {key} = {list(p_W)}: expected a position between {list(bounds_min)} and {list(bounds_max)}"
+            )
     return track
 
 
-def _vehicle(file: Table, folder: Path | None) -> str:
+def _vehicle_name(file: TomlTable, folder: Path | None) -> str:
     """Return the name of a shipped vehicle, or the path of a file in the track's folder."""
     name = file.text("vehicle", "crazyflie")
-    if not is_file(name):
+    if not is_toml_path(name):
         return name
     try:
-        return str(path_beside(folder, name)) if folder is not None else ""
+        return str(resolve_sibling_path(folder, name)) if folder is not None else ""
     except ValueError as error:
-        raise file.wrong(f" = {shown(name)}: {error}", "vehicle") from None
+        raise file.make_error(f" = {quote_value(name)}: {error}", "vehicle") from None
 
 
-def _gates(file: Table) -> tuple[tuple[tuple[Vec3, ...], ...], tuple[Gate, ...]]:
-    tables = _few(file, "gates", MOST_GATES)
+def _gates(file: TomlTable) -> tuple[tuple[tuple[Vec3, ...], ...], tuple[Gate, ...]]:
+    tables = _limited_tables(file, "gates", MAX_GATES)
     if not tables:
-        raise file.missing("gates", "at least one [[gates]]")
+        raise file.missing_error("gates", "at least one [[gates]]")
     via, gates = [], []
     for table in tables:
         points = table.take("via", "a list of points", [])
-        if not isinstance(points, list) or len(points) > MOST_VIA:
-            raise table.error("via", points, f"a list of up to {MOST_VIA} points of three numbers")
-        via.append(tuple(table.three("via", point, i) for i, point in enumerate(points)))
+        if not isinstance(points, list) or len(points) > MAX_VIA_POINTS:
+            raise table.error("via", points, f"a list of up to {MAX_VIA_POINTS} points of three numbers")
+        via.append(tuple(table.parse_vector("via", point, i) for i, point in enumerate(points)))
         gates.append(table.call(_gate))
     return tuple(via), tuple(gates)
 
 
-def _gate(at: Vec3, yaw: float) -> Gate:
-    return Gate(Vec3(*at), float(yaw))
+def _gate(position: Vec3, yaw: float) -> Gate:
+    return Gate(Vec3(*position), float(yaw))
 
 
-def _pole(table: Table) -> Vec3:
+def _pole(table: TomlTable) -> Vec3:
     top = table.vector("top")
     table.finish()
     return top
 
 
-def _few(file: Table, key: str, max_count: int) -> Sequence[Table]:
+def _limited_tables(file: TomlTable, key: str, max_count: int) -> Sequence[TomlTable]:
     tables = file.tables(key)
     if len(tables) > max_count:
         raise file.error(key, f"{len(tables)} tables", f"at most {max_count}")
     return tables
 
 
-def _sizes(file: Table) -> Sizes:
-    opening, frame = (_pair(file, key) for key in ("opening", "frame"))
-    if not all(a < b for a, b in zip(opening, frame, strict=True)):
-        raise file.error("frame", list(frame), f"more than the opening, {list(opening)}")
-    return Sizes(opening, frame)
+def _gate_size(file: TomlTable) -> GateSize:
+    opening_size, frame_size = (_width_and_height(file, key) for key in ("opening_size", "frame_size"))
+    if not all(a < b for a, b in zip(opening_size, frame_size, strict=True)):
+        raise file.error("frame_size", list(frame_size), f"more than opening_size, {list(opening_size)}")
+    return GateSize(opening_size, frame_size)
 
 
-def _pair(file: Table, key: str) -> tuple[float, float]:
+def _width_and_height(file: TomlTable, key: str) -> tuple[float, float]:
     numbers = file.numbers(key)
-    if len(numbers) != 2 or not all(0.0 < x <= LARGEST for x in numbers):
+    if len(numbers) != 2 or not all(0.0 < x <= MAX_LENGTH for x in numbers):
         raise file.error(key, list(numbers), "two positive numbers, width and height")
     return numbers[0], numbers[1]
 
 
-def _read_disturbance(file: Table) -> Disturbed:
-    table = file.optional_table("disturbed")
+def _read_disturbance(file: TomlTable) -> TrackDisturbance:
+    table = file.optional_table("disturbance")
     if table is None:
         return CALM
-    disturbance = Disturbed(
-        _size(table, "mass", LARGEST_SHARE),
-        _size(table, "inertia", LARGEST_SHARE),
-        _spread(table, "start"),
-        _size(table, "wind", 100.0),
-        _size(table, "gusts", 100.0),
+    disturbance = TrackDisturbance(
+        _magnitude(table, "mass", MAX_RELATIVE_CHANGE),
+        _magnitude(table, "inertia", MAX_RELATIVE_CHANGE),
+        _max_displacement(table, "start"),
+        _magnitude(table, "max_wind_speed", 100.0),
+        _magnitude(table, "gust_sigma", 100.0),
     )
     table.finish()
     return disturbance
 
 
-def _read_uncertainty(file: Table) -> Uncertain:
-    table = file.optional_table("uncertain")
+def _read_uncertainty(file: TomlTable) -> TrackUncertainty:
+    table = file.optional_table("uncertainty")
     if table is None:
         return CERTAIN
-    uncertainty = Uncertain(_spread(table, "gates"), _size(table, "yaw", 3.2), _spread(table, "poles"))
+    uncertainty = TrackUncertainty(
+        _max_displacement(table, "gates"), _magnitude(table, "yaw", 3.2), _max_displacement(table, "poles")
+    )
     table.finish()
     return uncertainty
 
 
-def _size(table: Table, key: str, max_value: float) -> float:
+def _magnitude(table: TomlTable, key: str, max_value: float) -> float:
     value = table.number(key, 0.0)
     if not 0.0 <= value <= max_value:
         raise table.error(key, value, f"a number from 0 to {max_value:g}")
     return value
 
 
-def _spread(table: Table, key: str) -> Vec3:
+def _max_displacement(table: TomlTable, key: str) -> Vec3:
     value = table.vector(key, (0.0, 0.0, 0.0))
-    if not all(0.0 <= x <= LARGEST for x in value):
+    if not all(0.0 <= x <= MAX_LENGTH for x in value):
         raise table.error(key, list(value), "three numbers that are not negative")
     return value

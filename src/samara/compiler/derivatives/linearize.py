@@ -17,29 +17,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from samara.compiler.derivatives.forward import jacobian_at, jacobian_of
+from samara.compiler.derivatives.forward import evaluate_jacobian, jacobian_program
 from samara.compiler.llvm.scan import compile_program
-from samara.compiler.trace.program import program_of
+from samara.compiler.trace.program import trace_program
 from samara.core.algebra import Quat, Vec3, conjugate
-from samara.core.integrate import RUNGE_KUTTA, integrator_named, unit_quaternions
+from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS, find_integrator, unit_quaternions
 from samara.core.portable_linalg import product
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names
 from samara.core.types import Array
 from samara.physics.effect import Effect, Wrench
-from samara.physics.multirotor import at_rest, derivative, empty_command
+from samara.physics.multirotor import derivative, state_at_rest, zero_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.trim import hover
 
 ATTITUDE = slice(6, 10)  # the components of q_WB in a state
-TURNS = slice(6, 9)  # the components of the rotation vector in the tangent space
-STATES = ("rigid", "all")
-RIGID = 12  # δp, δv, δθ, δω
-PUSH = ("f_B.z", "tau_B.x", "tau_B.y", "tau_B.z")
+ROTATION = slice(6, 9)  # the components of the rotation vector in the tangent space
+STATE_CHOICES = ("rigid", "all")
+RIGID_STATE_COUNT = 12  # δp, δv, δθ, δω
+WRENCH_NAMES = ("f_B.z", "tau_B.x", "tau_B.y", "tau_B.z")
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearModel:
     """δẋ = A δx + B δu about `state` and `command`, in SI units.
 
     `states` are the names of the rows and of A's columns, `inputs` those of B's. δθ (`theta_B`) is a rotation vector in body
@@ -74,7 +74,7 @@ def linearize(
     environment: Environment = CALM,
     *,
     states: str = "rigid",
-) -> Linear:
+) -> LinearModel:
     """A = ∂f/∂x, B = ∂f/∂u of ẋ = f(x, u), exact, in the tangent space of the attitude.
 
     Args:
@@ -89,21 +89,28 @@ def linearize(
     Raises:
         ValueError: unknown `states`, or only one of state and command is given.
     """
-    if states not in STATES:
-        raise ValueError(f"states = {states!r}: expected one of {', '.join(STATES)}")
+    if states not in STATE_CHOICES:
+        raise ValueError(f"states = {states!r}: expected one of {', '.join(STATE_CHOICES)}")
     if (state is None) != (command is None):
-        raise ValueError("a state without a command, or the other way round: expected both, or neither for hover")
+        raise ValueError("only one of state and command is given: expected both, or neither for hover")
     model = vehicle.without_effect("contact") if state is None and vehicle.has("contact") else vehicle
     trim_state, trim_command = (
         hover(model, environment=environment) if state is None or command is None else (state, tuple(command))
     )
-    a, b = _slopes(model, trim_state, trim_command, environment, rigid=states == "rigid")
+    a, b = _tangent_jacobians(model, trim_state, trim_command, environment, is_rigid=states == "rigid")
     names = _tangent_names(trim_state)
     if states == "rigid":
-        return Linear(a[:RIGID, :RIGID], b[:RIGID], names[:RIGID], PUSH, trim_state, trim_command)
-    inputs = tuple(f"motor[{i}]" for i in range(len(model.rotors))) or ("thrust", *PUSH[1:])
+        return LinearModel(
+            a[:RIGID_STATE_COUNT, :RIGID_STATE_COUNT],
+            b[:RIGID_STATE_COUNT],
+            names[:RIGID_STATE_COUNT],
+            WRENCH_NAMES,
+            trim_state,
+            trim_command,
+        )
+    inputs = tuple(f"motor[{i}]" for i in range(len(model.rotors))) or ("thrust", *WRENCH_NAMES[1:])
     inputs += tuple(f"servo[{k}]" for k in range(len(model.servos)))
-    return Linear(a, b, names, inputs, trim_state, trim_command)
+    return LinearModel(a, b, names, inputs, trim_state, trim_command)
 
 
 def _tangent_names(state: State) -> tuple[str, ...]:
@@ -112,13 +119,13 @@ def _tangent_names(state: State) -> tuple[str, ...]:
     return (*motion_names, *(f"theta_B.{axis}" for axis in "xyz"), *further_names)
 
 
-def _slopes(
-    vehicle: Vehicle, state: State, command: Command, environment: Environment, rigid: bool
+def _tangent_jacobians(
+    vehicle: Vehicle, state: State, command: Command, environment: Environment, is_rigid: bool
 ) -> tuple[Array, Array]:
-    """∂f/∂x and ∂f/∂u in the tangent space; if `rigid`, u is an additional wrench on the body."""
+    """∂f/∂x and ∂f/∂u in the tangent space; if `is_rigid`, u is an additional wrench on the body."""
 
     def rate(x: State, u: tuple[Scalar, ...]) -> State:
-        if not rigid:
+        if not is_rigid:
             return derivative(x, u, vehicle, environment)
         push = Wrench(f_B=Vec3(0.0, 0.0, u[0]), tau_B=Vec3(*u[1:]))
         pushed_vehicle = vehicle.with_effect(Effect("push of the linear model", wrench=lambda *_: push))
@@ -126,10 +133,10 @@ def _slopes(
         return rates._replace(effects=rates.effects[:-1])
 
     x = np.array([float(leaf) for leaf in flatten(state)])
-    jacobian = jacobian_at(rate, state, (0.0,) * len(PUSH) if rigid else tuple(command))
-    a, b = in_tangent_space(jacobian[:, : len(x)], jacobian[:, len(x) :], x, x)
+    jacobian = evaluate_jacobian(rate, state, (0.0,) * len(WRENCH_NAMES) if is_rigid else tuple(command))
+    a, b = project_to_tangent_space(jacobian[:, : len(x)], jacobian[:, len(x) :], x, x)
     wx, wy, wz = (float(w) for w in state.omega_B)
-    a[TURNS, TURNS] -= 0.5 * np.array(
+    a[ROTATION, ROTATION] -= 0.5 * np.array(
         [[0.0, -wz, wy], [wz, 0.0, -wx], [-wy, wx, 0.0]]
     )  # the axes of δθ rotate with the body
     return a, b
@@ -138,17 +145,17 @@ def _slopes(
 # One step -----------------------------------------------------------------------------------------------------------------
 
 
-def linearizer(
+def compile_linearization(
     vehicle: Vehicle,
     integrator: str,
     tangent: bool = False,
     dtype: str = "float64",
     environment_template: Environment = CALM,
 ) -> Callable[[State, Command, float, Environment], tuple[Array, Array]]:
-    """Return linearize(state, command, dt, environment) → A, B, dense; compiled once, for environments shaped like `held`."""
-    tableau = integrator_named(integrator, RUNGE_KUTTA, "linearize: integrator").tableau
+    """Return linearize(state, command, dt, environment) → A, B, dense; compiled once for one shape of environment."""
+    tableau = find_integrator(integrator, RUNGE_KUTTA_INTEGRATORS, "linearize: integrator").tableau
     assert tableau is not None
-    template = at_rest(vehicle)
+    template = state_at_rest(vehicle)
     slope, normalise = (
         _compile_slope(vehicle, template, dtype, environment_template),
         _compile_jacobian(unit_quaternions, [template], (0,), dtype),
@@ -165,7 +172,7 @@ def linearizer(
         unnormalised, a, b = _advance(start, dt, tableau.weights, rates)
         x_after, n = normalise(unnormalised.tolist())
         a, b = product(n, a), product(n, b)
-        return in_tangent_space(a, b, x, x_after) if tangent else (a, b)
+        return project_to_tangent_space(a, b, x, x_after) if tangent else (a, b)
 
     return linearize
 
@@ -181,7 +188,7 @@ def _compile_slope(
     vehicle: Vehicle, template: State, dtype: str, environment_template: Environment
 ) -> Callable[[Sequence[float]], tuple[Array, Array, Array]]:
     """(x, u, environment) → f, ∂f/∂x, ∂f/∂u."""
-    templates = template, empty_command(vehicle), environment_template
+    templates = template, zero_command(vehicle), environment_template
     f = _compile_jacobian(lambda *x: derivative(x[0], x[1], vehicle, x[2]), templates, (0, 1), dtype)
     n = len(flatten(template))
 
@@ -197,7 +204,7 @@ def _compile_jacobian(
 ) -> Callable[[Sequence[float]], tuple[Array, Array]]:
     """Compile a function of the leaves of all arguments that returns the leaves of the result, and its Jacobian by `by`."""
     sizes = [len(flatten(template)) for template in templates]
-    jacobian = jacobian_of(program_of(lambda *x: (function(*x),), *templates), sizes, by)
+    jacobian = jacobian_program(trace_program(lambda *x: (function(*x),), *templates), sizes, by)
     values, entries = jacobian.program.outputs
     run = compile_program(jacobian.program._replace(outputs=((*values, *entries),)), sizes, dtype=dtype)
 
@@ -208,16 +215,16 @@ def _compile_jacobian(
     return call
 
 
-def in_tangent_space(a: Array, b: Array, x: Array, x_after: Array) -> tuple[Array, Array]:
+def project_to_tangent_space(a: Array, b: Array, x: Array, x_after: Array) -> tuple[Array, Array]:
     """δx' = P(q') A E(q) δx with E: δθ → ½ q ⊗ (0, δθ) and P: dq → 2 vec(q* ⊗ dq)."""
     n = len(x)
     q, q_after = Quat(*x[ATTITUDE]), Quat(*x_after[ATTITUDE])
     expand, project = np.zeros((n, n - 1), dtype=a.dtype), np.zeros((n - 1, n), dtype=a.dtype)
     state_rows = [i for i in range(n) if not ATTITUDE.start <= i < ATTITUDE.stop]
-    tangent_rows = [i for i in range(n - 1) if not TURNS.start <= i < TURNS.stop]
+    tangent_rows = [i for i in range(n - 1) if not ROTATION.start <= i < ROTATION.stop]
     expand[state_rows, tangent_rows], project[tangent_rows, state_rows] = 1.0, 1.0
     for i, axis in enumerate(np.eye(3)):
-        expand[ATTITUDE, TURNS.start + i] = q * Quat(0.0, *axis) * 0.5
+        expand[ATTITUDE, ROTATION.start + i] = q * Quat(0.0, *axis) * 0.5
     for i, basis in enumerate(np.eye(4)):
-        project[TURNS, ATTITUDE.start + i] = (conjugate(q_after) * Quat(*basis) * 2.0).vector
+        project[ROTATION, ATTITUDE.start + i] = (conjugate(q_after) * Quat(*basis) * 2.0).vector
     return product(project, a, expand), product(project, b)

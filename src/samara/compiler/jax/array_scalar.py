@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from samara.core.block_ops import Grid
+from samara.core.block_ops import ConstantTable
 from samara.core.quantity import Scalar
 from samara.core.tree import Tree, flatten, unflatten
 
@@ -25,7 +25,7 @@ def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
     return lax.select(*(jnp.broadcast_to(x, shape) for x in (condition, jnp.asarray(a, dtype), jnp.asarray(b, dtype))))
 
 
-def lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
+def lookup(grid: ConstantTable, i: Scalar, j: Scalar) -> Scalar:
     """Return the entry of a grid at indices that are rounded down and clamped to its borders."""
     indices = tuple(
         jnp.minimum(jnp.where(jnp.greater(x, 0.0), x, 0.0), count - 1.0).astype(jnp.int32)
@@ -55,12 +55,12 @@ def loop(
 
 def lax_loop(
     step: Callable[[Scalar, list[Scalar]], list[Scalar]],
-    going: Callable[[list[Scalar]], Scalar] | None,
+    is_active: Callable[[list[Scalar]], Scalar] | None,
     start: list[Scalar],
     count: int,
 ) -> list[Scalar]:
-    """step(k, arrays) → arrays, `count` times, or while `going(arrays)` is true in any batch element; others are unchanged."""
-    if going is None:
+    """step(k, arrays) → arrays, `count` times, or while `is_active(arrays)` holds in any element; others are unchanged."""
+    if is_active is None:
         return lax.fori_loop(np.int32(0), np.int32(count), step, start)
 
     def is_any_active(loop_state: Scalar) -> Scalar:
@@ -73,6 +73,6 @@ def lax_loop(
         return k + np.int32(1), next_arrays, active_elements(next_arrays)
 
     def active_elements(arrays: list[Scalar]) -> Scalar:
-        return jnp.broadcast_to(going(arrays), start[0].shape).astype(jnp.int32)
+        return jnp.broadcast_to(is_active(arrays), start[0].shape).astype(jnp.int32)
 
     return lax.while_loop(is_any_active, iterate, (jnp.int32(0), start, active_elements(start)))[1]

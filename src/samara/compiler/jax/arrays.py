@@ -2,7 +2,7 @@
 
     run = compile_arrays(function, dtype="float32")      # `jit`, with doubles enabled for "float64"
     repeat(times, body, carry)                           # carry ← body(i, carry)
-    branch(condition, yes, no)                           # one of two computations
+    branch(condition, if_true, if_false)                 # one of two computations
     call_kernel(kernel, operands, shapes, …)             # one GPU kernel over blocks of lanes (Pallas and Triton)
 
 Arrays have NumPy's methods and operators. Lanes, one per flight, are along the last axis.
@@ -38,7 +38,7 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> JaxArray:
     return jnp.zeros(shape, dtype)
 
 
-def count(length: int, dtype: Any = np.int32) -> JaxArray:
+def index_range(length: int, dtype: Any = np.int32) -> JaxArray:
     """Return 0, 1, … length − 1."""
     return jnp.arange(length, dtype=dtype)
 
@@ -92,7 +92,7 @@ def pad_lanes(x: JaxArray, missing: int) -> JaxArray:
 
 
 def branch(condition: Scalar, if_true: Callable[[], Tree], if_false: Callable[[], Tree]) -> Tree:
-    """yes() if a scalar condition holds, else no(); only one of them is computed."""
+    """if_true() if a scalar condition holds, else if_false(); only one of them is computed."""
     return lax.cond(condition, if_true, if_false)
 
 
@@ -202,7 +202,7 @@ def trace_shapes(function: Callable[..., Tree], *arguments: Tree) -> Tree:
     return jax.eval_shape(function, *arguments)
 
 
-def operations_of(function: Callable[..., Tree], *arguments: Tree) -> OperationCount:
+def count_function_operations(function: Callable[..., Tree], *arguments: Tree) -> OperationCount:
     """Count the operations of a function of arrays; `arguments` may be `array_shape`s."""
     return count_operations(jax.make_jaxpr(function)(*arguments).jaxpr)
 

@@ -1,7 +1,7 @@
 """Counter-based random numbers in JAX: those of `samara.core.random`, for many seeds at once, inside kernels too.
 
-    keys = keys_of(seeds, "wind")                      # two words of 32 bits for each seed
-    normals = draws(keys, drone, tick, 5, "float32")   # five normals for each
+    keys = derive_keys(seeds, "wind")                         # two words of 32 bits for each seed
+    normals = draw_normals(keys, drone, tick, 5, "float32")   # five normals for each
 
 The words are bit-identical; the normals agree to the rounding of the type. Kernels have only words of 32 bits.
 """
@@ -17,13 +17,13 @@ from jax import lax
 
 from samara.compiler.jax.arrays import precision
 from samara.core.quantity import Scalar
-from samara.core.random import _KEY_STEPS, _MULTIPLIERS, _ROUNDS, _SPLIT, _central, _far
+from samara.core.random import _CENTRAL_LIMIT, _KEY_STEPS, _MULTIPLIERS, _ROUNDS, _central_quantile, _tail_quantile
 from samara.core.tree import Tree
 
 Words = tuple[Tree, Tree]
 
 
-def draws(keys: Words, drone: Scalar, tick: Scalar, count: int, dtype: Any) -> list[Scalar]:
+def draw_normals(keys: Words, drone: Scalar, tick: Scalar, count: int, dtype: Any) -> list[Scalar]:
     """Draw `count` standard normals for each key: those of `samara.core.random.normals` for its seed and source.
 
     `drone` and `tick` are words of 32 bits: a tick beyond 2³² would take 50 days at 1 kHz.
@@ -63,7 +63,7 @@ def _word(x: Scalar, template: Scalar) -> Scalar:
 
 
 @partial(jax.jit, static_argnums=(2, 3))
-def first_draws(keys: Words, drone: Scalar, count: int, dtype: Any) -> Scalar:
+def draw_initial_normals(keys: Words, drone: Scalar, count: int, dtype: Any) -> Scalar:
     """Draw at tick 0, outside a kernel: (count, keys)."""
     block = jnp.arange(-(-count // 4), dtype=jnp.uint32)[:, None]
     low, high = (jnp.broadcast_to(key, (len(block), len(key))) for key in keys)
@@ -105,13 +105,13 @@ def normal(word: Scalar, dtype: Any) -> Scalar:
     q = (centred.astype(dtype) + 0.5) * 2.0**-32
     tail = lax.bitcast_convert_type(jnp.where(is_upper, ~word, word), jnp.int32)  # below 2³¹
     p = (tail.astype(dtype) + 0.5) * 2.0**-32
-    tail_value = _far(jnp.sqrt(-jnp.log(p)))
-    return jnp.where(jnp.abs(q) <= _SPLIT, _central(q), jnp.where(is_upper, tail_value, -tail_value))
+    tail_value = _tail_quantile(jnp.sqrt(-jnp.log(p)))
+    return jnp.where(jnp.abs(q) <= _CENTRAL_LIMIT, _central_quantile(q), jnp.where(is_upper, tail_value, -tail_value))
 
 
 # Keys: BLAKE2b (M.-J. Saarinen, J.-P. Aumasson, RFC 7693) of a name, keyed by each seed ---------------------------------------
 
-_START = (
+_INITIAL_STATE = (
     0x6A09E667F3BCC908,
     0xBB67AE8584CAA73B,
     0x3C6EF372FE94F82B,
@@ -138,7 +138,7 @@ _DIAGONALS = ((0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
 _BLOCK = 128  # bytes
 
 
-def keys_of(seeds: Scalar, source: str) -> Words:
+def derive_keys(seeds: Scalar, source: str) -> Words:
     """Return the key of `samara.core.random` for each seed and this source, as two arrays of 32 bits.
 
     A million seeds take a second with `hashlib`, as long as a GPU flies them; here they are hashed on the device.
@@ -156,18 +156,18 @@ def keys_of(seeds: Scalar, source: str) -> Words:
 
 @jax.jit
 def _hash_seeds(seeds: Scalar, message: Scalar, length: Scalar) -> Scalar:
-    h = [jnp.full_like(seeds, start) for start in np.array(_START, dtype=np.uint64)]
+    h = [jnp.full_like(seeds, start) for start in np.array(_INITIAL_STATE, dtype=np.uint64)]
     h[0] = h[0] ^ np.uint64(0x01010000 ^ 8 << 8 ^ 8)  # eight bytes, keyed by eight
-    h = _compressed(h, jnp.zeros(16, jnp.uint64), seeds, np.uint64(_BLOCK), last=False)
-    return _compressed(h, message, jnp.zeros_like(seeds), np.uint64(_BLOCK) + length, last=True)[0]
+    h = _compress(h, jnp.zeros(16, jnp.uint64), seeds, np.uint64(_BLOCK), is_last=False)
+    return _compress(h, message, jnp.zeros_like(seeds), np.uint64(_BLOCK) + length, is_last=True)[0]
 
 
-def _compressed(h: list[Scalar], message: Scalar, first: Scalar, count: Scalar, *, last: bool) -> list[Scalar]:
+def _compress(h: list[Scalar], message: Scalar, first: Scalar, count: Scalar, *, is_last: bool) -> list[Scalar]:
     """F of the standard; `first` is added to the first word of the block, all other words are the same for all seeds."""
     order = jnp.asarray(np.array([*_MESSAGE_ORDER, *_MESSAGE_ORDER[:2]], dtype=np.int32))
-    v = [*h, *(jnp.full_like(first, start) for start in np.array(_START, dtype=np.uint64))]
+    v = [*h, *(jnp.full_like(first, start) for start in np.array(_INITIAL_STATE, dtype=np.uint64))]
     v[12] = v[12] ^ count
-    if last:
+    if is_last:
         v[14] = ~v[14]
 
     def mix_round(r: Scalar, v: Scalar) -> Scalar:
@@ -175,18 +175,18 @@ def _compressed(h: list[Scalar], message: Scalar, first: Scalar, count: Scalar, 
         for i, (a, b, c, d) in enumerate((*_COLUMNS, *_DIAGONALS)):
             x, y = (message[k] + jnp.where(k == 0, first, np.uint64(0)) for k in (order[r, 2 * i], order[r, 2 * i + 1]))
             v[a] = v[a] + v[b] + x
-            v[d] = _turned(v[d] ^ v[a], 32)
+            v[d] = _rotate_right(v[d] ^ v[a], 32)
             v[c] = v[c] + v[d]
-            v[b] = _turned(v[b] ^ v[c], 24)
+            v[b] = _rotate_right(v[b] ^ v[c], 24)
             v[a] = v[a] + v[b] + y
-            v[d] = _turned(v[d] ^ v[a], 16)
+            v[d] = _rotate_right(v[d] ^ v[a], 16)
             v[c] = v[c] + v[d]
-            v[b] = _turned(v[b] ^ v[c], 63)
+            v[b] = _rotate_right(v[b] ^ v[c], 63)
         return tuple(v)
 
     v = lax.fori_loop(0, len(_MESSAGE_ORDER) + 2, mix_round, tuple(v))
     return [x ^ v[k] ^ v[k + 8] for k, x in enumerate(h)]
 
 
-def _turned(x: Scalar, bits: int) -> Scalar:
+def _rotate_right(x: Scalar, bits: int) -> Scalar:
     return (x >> np.uint64(bits)) | (x << np.uint64(64 - bits))

@@ -23,14 +23,14 @@ from samara.compiler.jax.arrays import (
     repeat,
     store_rows,
 )
-from samara.compiler.jax.folding_scalar import OperationCount, count_operations, folded, new_trace, unfolded
-from samara.compiler.scan import Quiet, Run, Templates
+from samara.compiler.jax.folding_scalar import OperationCount, count_operations, fold_tree, new_trace, unfold_leaves
+from samara.compiler.scan import CompiledScan, IdlePath, Templates
 from samara.core.quantity import Scalar
 from samara.core.tree import Tree, flatten
 
 Body = Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
 
-MANY_OPERATIONS = 1500
+MAX_FUSED_OPERATIONS = 1500
 """Operation count of a body above which XLA's fusion pass is disabled on the CPU.
 
 The pass copies every scalar that several outputs share into each of them, recursively. A step with ground contact (2 600
@@ -40,20 +40,20 @@ controller (880) twice as fast, and both compile in seconds.
 """
 
 
-class Flat(NamedTuple):
+class FlatBody(NamedTuple):
     """A body on flat lists of arrays.
 
-    `step(carry, held, inputs) → carry, extra`; output k is `(*carry, *extra)[places[k]]`: an output that is a component of
-    the new carry, such as a recorded state, costs nothing until it is recorded.
+    `step(carry, held, inputs) → carry, extra`; output k is `(*carry, *extra)[output_indices[k]]`: an output that is a
+    component of the new carry, such as a recorded state, costs nothing until it is recorded.
     """
 
     step: Callable[[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]], tuple[list[Scalar], list[Scalar]]]
-    places: tuple[int, ...]
-    extras: int
+    output_indices: tuple[int, ...]
+    extra_count: int
     work: OperationCount
 
 
-def flat_body(body: Body, templates: Templates, dtype: Any, fast: bool = False) -> Flat:
+def flat_body(body: Body, templates: Templates, dtype: Any, fast: bool = False) -> FlatBody:
     """Convert a body to folded scalars; trace it once to count its operations and to find the outputs that are the carry."""
     trace_results: dict[str, Scalar] = {}
 
@@ -62,8 +62,8 @@ def flat_body(body: Body, templates: Templates, dtype: Any, fast: bool = False) 
     ) -> tuple[list[Scalar], list[Scalar]]:
         trace = new_trace(carry[0].dtype, fast)
         groups = zip(templates, (carry, held_inputs, inputs), strict=True)
-        next_carry_tree, outputs = body(*(folded(template, leaves, trace) for template, leaves in groups))
-        next_carry, output_leaves = unfolded(next_carry_tree), unfolded(outputs)
+        next_carry_tree, outputs = body(*(fold_tree(template, leaves, trace) for template, leaves in groups))
+        next_carry, output_leaves = unfold_leaves(next_carry_tree), unfold_leaves(outputs)
         carry_index = {id(x): k for k, x in enumerate(next_carry)}
         extra = [x for x in output_leaves if id(x) not in carry_index]
         extra_indices = iter(range(len(next_carry), len(next_carry) + len(extra)))
@@ -76,10 +76,10 @@ def flat_body(body: Body, templates: Templates, dtype: Any, fast: bool = False) 
     one_drone: Scalar = jax.ShapeDtypeStruct((1,), dtype)  # type: ignore[no-untyped-call]
     traced = jax.make_jaxpr(step)(*([one_drone] * len(flatten(template)) for template in templates))
     outputs = len(traced.jaxpr.outvars) - len(flatten(templates.carry))
-    return Flat(step, trace_results["places"], outputs, count_operations(traced.jaxpr))
+    return FlatBody(step, trace_results["places"], outputs, count_operations(traced.jaxpr))
 
 
-def guarded(flat: Flat, idle_path: Quiet | None, templates: Templates, fast: bool = False) -> Flat:
+def add_idle_branch(flat: FlatBody, idle_path: IdlePath | None, templates: Templates, fast: bool = False) -> FlatBody:
     """Add a branch to the flat body: the idle path if all drones are idle, the full body if any is not, or the path is invalid.
 
     All drones of a computation take the same branch. Without an idle path the body is returned unchanged.
@@ -87,11 +87,13 @@ def guarded(flat: Flat, idle_path: Quiet | None, templates: Templates, fast: boo
     if idle_path is None:
         return flat
     size = len(flatten(templates.carry))
-    extras = [flat.places.index(size + k) for k in range(flat.extras)]
+    extras = [flat.output_indices.index(size + k) for k in range(flat.extra_count)]
 
     def trace_body(body: Callable[..., Tree], arguments: Sequence[Sequence[Scalar]]) -> Scalar:
         trace = new_trace(arguments[0][0].dtype, fast)
-        return body(*(folded(template, leaves, trace) for template, leaves in zip(templates, arguments, strict=True)))
+        return body(
+            *(fold_tree(template, leaves, trace) for template, leaves in zip(templates, arguments, strict=True))
+        )
 
     def step(*arguments: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
         carry = arguments[0]
@@ -102,9 +104,9 @@ def guarded(flat: Flat, idle_path: Quiet | None, templates: Templates, fast: boo
 
         def run_idle_path() -> Scalar:
             next_carry, outputs, is_valid = trace_body(idle_path.body, arguments)
-            output_leaves = unfolded(outputs)
-            results = [fill(x, shape, dtype) for x in (*unfolded(next_carry), *(output_leaves[k] for k in extras))]
-            return results, all_true(unfolded(is_valid)[0])
+            output_leaves = unfold_leaves(outputs)
+            results = [fill(x, shape, dtype) for x in (*unfold_leaves(next_carry), *(output_leaves[k] for k in extras))]
+            return results, all_true(unfold_leaves(is_valid)[0])
 
         def skip_idle_path() -> Scalar:
             return [
@@ -116,7 +118,7 @@ def guarded(flat: Flat, idle_path: Quiet | None, templates: Templates, fast: boo
             full_carry, extra = flat.step(*arguments)
             return [*full_carry, *extra]
 
-        is_worth_trying = all_true(unfolded(trace_body(idle_path.idle, arguments))[0])
+        is_worth_trying = all_true(unfold_leaves(trace_body(idle_path.guard, arguments))[0])
         results, is_valid = lax.cond(is_worth_trying, run_idle_path, skip_idle_path)
         results = lax.cond(is_valid, lambda: results, run_full)
         return results[:size], results[size:]
@@ -125,7 +127,7 @@ def guarded(flat: Flat, idle_path: Quiet | None, templates: Templates, fast: boo
 
 
 def _scan(
-    flat: Flat,
+    flat: FlatBody,
     carry: list[Scalar],
     held_inputs: list[Scalar],
     rows: Tree,
@@ -146,9 +148,9 @@ def _scan(
         if every == 1:
             carry, extra = flat.step(carry, held_inputs, pick(block))
         else:
-            empty_extra = [jnp.zeros_like(carry[0])] * flat.extras
+            empty_extra = [jnp.zeros_like(carry[0])] * flat.extra_count
             (carry, extra), _ = lax.scan(unrecorded_step, (carry, empty_extra), block, length=every)
-        return carry, [(*carry, *extra)[k] for k in flat.places]
+        return carry, [(*carry, *extra)[k] for k in flat.output_indices]
 
     def blocks(row: Tree) -> Scalar:
         row = row[: records * every]
@@ -161,8 +163,8 @@ def _scan(
 
 
 def compile_scan_jax(
-    body: Body, templates: Templates, idle_path: Quiet | None = None, *, dtype: str, fast: bool = False
-) -> Run:
+    body: Body, templates: Templates, idle_path: IdlePath | None = None, *, dtype: str, fast: bool = False
+) -> CompiledScan:
     """Compile the scan with XLA, for the devices of the carry; a batch sharded over several devices stays sharded.
 
     On one CPU all drones of a batch take the idle path, or none: in the air a step with contact is ten times faster. Several
@@ -172,7 +174,7 @@ def compile_scan_jax(
         full_body = flat_body(body, templates, dtype, fast)
 
     def scan_arrays(
-        flat: Flat, carry: Tree, held_inputs: Sequence[Scalar], inputs: Tree, steps: int, every: int
+        flat: FlatBody, carry: Tree, held_inputs: Sequence[Scalar], inputs: Tree, steps: int, every: int
     ) -> tuple[Tree, Tree]:
         end, outputs = _scan(flat, list(carry), list(held_inputs), inputs, _components, steps, every)
         n = carry.shape[1]
@@ -187,7 +189,8 @@ def compile_scan_jax(
             if device_key not in compiled:
                 options = xla_options(full_body.work.operations, device_key[0])
                 scan_function = partial(
-                    scan_arrays, guarded(full_body, idle_path if device_key == ("cpu", 1) else None, templates, fast)
+                    scan_arrays,
+                    add_idle_branch(full_body, idle_path if device_key == ("cpu", 1) else None, templates, fast),
                 )
                 compiled[device_key] = jax.jit(scan_function, static_argnums=(3, 4), compiler_options=options)
             input_array = jnp.asarray(inputs, dtype) if inputs is not None else None
@@ -202,7 +205,7 @@ def _components(row: Tree) -> list[Scalar]:
 
 def xla_options(operations: int, platform: str) -> dict[str, str] | None:
     """Return XLA's compiler options for a body with this operation count."""
-    return {"xla_disable_hlo_passes": "fusion"} if platform == "cpu" and operations > MANY_OPERATIONS else None
+    return {"xla_disable_hlo_passes": "fusion"} if platform == "cpu" and operations > MAX_FUSED_OPERATIONS else None
 
 
 DEFAULT_LAUNCH = Launch()
@@ -211,13 +214,13 @@ DEFAULT_LAUNCH = Launch()
 def compile_scan_pallas(
     body: Body,
     templates: Templates,
-    idle_path: Quiet | None = None,
+    idle_path: IdlePath | None = None,
     *,
     dtype: str,
     fast: bool = False,
     launch: Launch = DEFAULT_LAUNCH,
     interpret: bool | None = None,
-) -> Run:
+) -> CompiledScan:
     """Compile the scan as one GPU kernel for any drone count: the last block is padded with copies of the last drone.
 
     `interpret` runs it in JAX operation by operation, for tests without a GPU; by default if JAX has none. A kernel is built
@@ -229,7 +232,7 @@ def compile_scan_pallas(
     kernel = kernel_function(body, templates, idle_path, dtype=dtype, fast=fast, launch=launch, interpret=simulated)
     options = (
         {"xla_disable_hlo_passes": "fusion"} if simulated else None
-    )  # see MANY_OPERATIONS; speed does not matter here
+    )  # see MAX_FUSED_OPERATIONS; speed does not matter here
     compiled = jax.jit(kernel, static_argnums=(3, 4), compiler_options=options)
 
     def run(carry: Tree, held_inputs: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
@@ -245,7 +248,7 @@ def compile_scan_pallas(
 def kernel_function(
     body: Body,
     templates: Templates,
-    idle_path: Quiet | None = None,
+    idle_path: IdlePath | None = None,
     *,
     dtype: str,
     fast: bool = False,
@@ -254,7 +257,7 @@ def kernel_function(
 ) -> Scalar:
     """Return `f(carry, held, inputs, steps, every) → carry, outputs` on flat arrays, uncompiled: to lower or to inspect."""
     with precision(dtype):
-        flat = guarded(flat_body(body, templates, dtype, fast), idle_path, templates, fast)
+        flat = add_idle_branch(flat_body(body, templates, dtype, fast), idle_path, templates, fast)
 
     def scan_arrays(
         carry: Tree, held_inputs: Sequence[Scalar], inputs: Tree, steps: int, every: int
@@ -271,14 +274,14 @@ def kernel_function(
             "inputs": inputs if inputs is None or inputs.ndim == 2 else pad_lanes(inputs, missing),
         }
         present_operands = {name: x for name, x in operands.items() if x is not None and x.size}
-        results = {"carry": carry.shape[0], "outputs": len(flat.places) if steps >= every else 0}
+        results = {"carry": carry.shape[0], "outputs": len(flat.output_indices) if steps >= every else 0}
         shapes = {
             "carry": (results["carry"], n + missing),
             "outputs": (steps // every, results["outputs"], n + missing),
         }
         stored = {name: shape for name, shape in shapes.items() if results[name]}
         by_drone = {"carry", "each"} | ({"inputs"} if inputs is not None and inputs.ndim == 3 else set())
-        kernel = _Kernel(
+        kernel = _ScanKernel(
             flat, tuple(present_operands), tuple(stored), tuple(bool(x.ndim) for x in held_inputs), steps, every
         )
         values = call_kernel(
@@ -291,17 +294,17 @@ def kernel_function(
             name="scan",
         )
         by_name = {name: x[..., :n] for name, x in zip(stored, values, strict=True)}
-        return by_name["carry"], by_name.get("outputs", jnp.zeros((steps // every, len(flat.places), n), dtype))
+        return by_name["carry"], by_name.get("outputs", jnp.zeros((steps // every, len(flat.output_indices), n), dtype))
 
     return scan_arrays
 
 
-class _Kernel:
+class _ScanKernel:
     """The kernel over references to its operands and results, in the order of their names."""
 
     def __init__(
         self,
-        flat: Flat,
+        flat: FlatBody,
         operands: tuple[str, ...],
         results: tuple[str, ...],
         held_by_drone: tuple[bool, ...],
@@ -332,12 +335,12 @@ class _Kernel:
             return self.flat.step(carry, held_inputs, inputs)
 
         def record(r: Scalar, carry: list[Scalar]) -> list[Scalar]:
-            empty_extra = [jnp.zeros_like(carry[0])] * self.flat.extras
+            empty_extra = [jnp.zeros_like(carry[0])] * self.flat.extra_count
             first = r * self.every
             carry, extra = repeat(
                 self.every, lambda i, carry_and_extra: step(first + i, carry_and_extra[0]), (carry, empty_extra)
             )
-            for i, k in enumerate(self.flat.places):
+            for i, k in enumerate(self.flat.output_indices):
                 stored["outputs"][r, i, :] = (*carry, *extra)[k]
             return carry
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from samara.core.atomic_files import atomic_write
 
-VARIABLE = "SAMARA_CACHE"
-LIMIT = 256 << 20  # bytes of all files; the least recently used are deleted
+CACHE_VARIABLE = "SAMARA_CACHE"
+MAX_CACHE_BYTES = 256 << 20  # bytes of all files; the least recently used are deleted
 MAGIC = b"samara code 1\n"
-HEAD = struct.Struct(f"<{len(MAGIC)}s32s32sQ")  # magic, key, checksum and length of the content
-OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+HEADER = struct.Struct(f"<{len(MAGIC)}s32s32sQ")  # magic, key, checksum and length of the content
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def digest(*parts: str | bytes) -> bytes:
@@ -32,23 +32,23 @@ def digest(*parts: str | bytes) -> bytes:
     return hasher.digest()
 
 
-def kept(key: bytes, make: Callable[[], bytes]) -> bytes:
-    """Return the code cached under this key; on a miss, call `make` and cache its result."""
+def load_or_compile(key: bytes, create: Callable[[], bytes]) -> bytes:
+    """Return the code cached under this key; on a miss, call `create` and cache its result."""
     folder = cache_folder()
     if folder is None:
-        return make()
+        return create()
     path = folder / f"{key.hex()}.code"
     code = _read(path, key)
     if code is None:
-        code = make()
+        code = create()
         with suppress(OSError):
-            _keep(path, HEAD.pack(MAGIC, key, digest(code), len(code)) + code)
+            _write(path, HEADER.pack(MAGIC, key, digest(code), len(code)) + code)
     return code
 
 
 def cache_folder() -> Path | None:
     """Return the cache folder; None if caching is switched off or the folder would not be safe."""
-    configured = os.environ.get(VARIABLE, "")
+    configured = os.environ.get(CACHE_VARIABLE, "")
     if configured == "off":
         return None
     with suppress(OSError, RuntimeError):  # no home directory
@@ -66,7 +66,7 @@ def _user_cache() -> Path:
 
 def _is_private(status: os.stat_result) -> bool:
     """Whether a file belongs to this user, and no other may write to it; always true on systems without user ids."""
-    return not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & OTHERS_WRITE)
+    return not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS)
 
 
 def _read(path: Path, key: bytes) -> bytes | None:
@@ -74,18 +74,18 @@ def _read(path: Path, key: bytes) -> bytes | None:
     with suppress(OSError, struct.error):
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or not _is_private(status) or status.st_size > LIMIT:
+            if not stat.S_ISREG(status.st_mode) or not _is_private(status) or status.st_size > MAX_CACHE_BYTES:
                 return None
             data = file.read()
-        content = data[HEAD.size :]
-        if HEAD.unpack_from(data) == (MAGIC, key, digest(content), len(content)):
+        content = data[HEADER.size :]
+        if HEADER.unpack_from(data) == (MAGIC, key, digest(content), len(content)):
             with suppress(OSError):
                 os.utime(path)  # mark as recently used
             return content
     return None
 
 
-def _keep(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes) -> None:
     with atomic_write(path) as temporary:
         temporary.chmod(0o600)
         temporary.write_bytes(data)
@@ -95,7 +95,7 @@ def _keep(path: Path, data: bytes) -> None:
             if entry.name.endswith(".code") and entry.is_file(follow_symlinks=False):
                 status = entry.stat(follow_symlinks=False)
                 files.append((status.st_mtime_ns, status.st_size, entry.path))
-    excess = sum(size for _, size, _ in files) - LIMIT
+    excess = sum(size for _, size, _ in files) - MAX_CACHE_BYTES
     for _, size, file_path in sorted(files):
         if excess <= 0:
             break

@@ -1,9 +1,9 @@
 """Emission of programs as LLVM instructions, and their compilation to machine code for the host CPU, through llvmlite.
 
 module = new_module()
-builder, (x, count) = new_function(module, "sum", [pointer_to(DOUBLE), INDEX])
+builder, (x, count) = new_function(module, "sum", [pointer_type(DOUBLE), INDEX])
 …                                                # builder.fadd, with loop(builder, count) as i, Emitter.run(program)
-machine_code(module, "sum", effort=1).call(address, n)
+machine_code(module, "sum", optimisation_level=1).call(address, n)
 """
 
 import ctypes
@@ -18,16 +18,16 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.compiler.llvm.cache import digest, kept
+from samara.compiler.llvm.cache import digest, load_or_compile
 from samara.compiler.llvm.math import ELEMENTARY, elementary
-from samara.compiler.trace.program import CONDITIONS, Guarded, Loop, Program, program_of
-from samara.core.block_ops import ACTIVATIONS, Grid, Layer
+from samara.compiler.trace.program import CONDITIONS, GuardedProgram, Loop, Program, trace_program
+from samara.core.block_ops import ACTIVATIONS, ConstantTable, Layer
 
 INDEX, INT32, BYTE, VOID = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.VoidType()
 DOUBLE, FLOAT = ir.DoubleType(), ir.FloatType()
 FAST = ("contract", "arcp", "nsz", "afn")  # never nnan or ninf: they would delete the NaN checks
-ROWS = 8  # of a layer, as independent sums
-ALIGNED = 64  # bytes
+ROWS_PER_BLOCK = 8  # rows of a layer that are computed together, as independent sums
+ALIGNMENT_BYTES = 64  # bytes
 
 # Functions and loops ------------------------------------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ def element_type(dtype: str) -> ir.Type:
     return DOUBLE if dtype == "float64" else FLOAT
 
 
-def pointer_to(element: ir.Type) -> ir.Type:
+def pointer_type(element: ir.Type) -> ir.Type:
     """Return the type of pointers to values of a type."""
     return element.as_pointer()
 
@@ -76,26 +76,26 @@ def splat(builder: ir.IRBuilder, scalar: ir.Value, width: int) -> ir.Value:
 
 
 def load_vector(builder: ir.IRBuilder, base: ir.Value, offset: ir.Value, vector: ir.Type) -> ir.Value:
-    """Load the vector that begins at element `at`, aligned as its elements are."""
+    """Load the vector that begins at element `offset`, aligned as its elements are."""
     return builder.load(
-        builder.bitcast(builder.gep(base, [offset]), vector.as_pointer()), align=bytes_of(vector.element)
+        builder.bitcast(builder.gep(base, [offset]), vector.as_pointer()), align=byte_size(vector.element)
     )
 
 
 def store_vector(builder: ir.IRBuilder, value: ir.Value, base: ir.Value, offset: ir.Value) -> None:
-    """Store a vector from element `at` on, aligned as its elements are."""
+    """Store a vector from element `offset` on, aligned as its elements are."""
     pointer = builder.bitcast(builder.gep(base, [offset]), value.type.as_pointer())
-    builder.store(value, pointer, align=bytes_of(value.type.element))
+    builder.store(value, pointer, align=byte_size(value.type.element))
 
 
-def bytes_of(element: ir.Type) -> int:
+def byte_size(element: ir.Type) -> int:
     """Return the size of a scalar type in bytes."""
     return 4 if element in (FLOAT, INT32) else 8
 
 
 @contextmanager
 def loop(builder: ir.IRBuilder, count: ir.Value) -> Iterator[ir.Value]:
-    """Emit a loop over i < turns that runs at least once."""
+    """Emit a loop over i < count that runs at least once."""
     entry = builder.block
     body, after = (builder.function.append_basic_block(name) for name in ("turn", "after"))
     builder.branch(body)
@@ -120,14 +120,14 @@ class MachineCode(NamedTuple):
     engine: llvm.ExecutionEngine
 
 
-def machine_code(module: ir.Module, name: str, effort: int, *, keeps_lock: bool = False) -> MachineCode:
+def machine_code(module: ir.Module, name: str, optimisation_level: int, *, holds_lock: bool = False) -> MachineCode:
     """Compile a module and return its function `name`, whose arguments are integers or addresses.
 
-    With `keeps_lock` a call does not release the interpreter lock: it is faster, but only for brief calls.
+    With `holds_lock` a call does not release the interpreter lock: it is faster, but only for brief calls.
     """
-    engine = engine_of(str(module), effort)
+    engine = compile_engine(str(module), optimisation_level)
     function_type = module.globals[name].ftype
-    prototype = ctypes.PYFUNCTYPE if keeps_lock else ctypes.CFUNCTYPE
+    prototype = ctypes.PYFUNCTYPE if holds_lock else ctypes.CFUNCTYPE
     result = None if function_type.return_type == VOID else ctypes.c_int64
     address = engine.get_function_address(name)
     return MachineCode(prototype(result, *[ctypes.c_int64] * len(function_type.args))(address), address, engine)
@@ -156,11 +156,12 @@ def align_stack(function: ir.Function) -> None:
     function.attributes.add("nounwind")  # llvmlite omits alignstack if the function has no other attribute
 
 
-def engine_of(source: str, effort: int) -> llvm.ExecutionEngine:
+def compile_engine(source: str, optimisation_level: int) -> llvm.ExecutionEngine:
     """Compile the source to machine code, cached on disk; the code lives as long as the returned engine."""
     machine = host()
-    code = kept(
-        digest(*_compiler(), str(effort), source), lambda: machine.emit_object(_optimised(source, machine, effort))
+    code = load_or_compile(
+        digest(*_compiler(), str(optimisation_level), source),
+        lambda: machine.emit_object(_optimise(source, machine, optimisation_level)),
     )
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
@@ -175,13 +176,13 @@ def _compiler() -> tuple[str, ...]:
     return *versions, llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def assembly_of(source: str, effort: int) -> str:
+def emit_assembly(source: str, effort: int) -> str:
     """Return the machine code as assembly text."""
     machine = host()
-    return str(machine.emit_assembly(_optimised(source, machine, effort)))
+    return str(machine.emit_assembly(_optimise(source, machine, effort)))
 
 
-def _optimised(source: str, machine: llvm.TargetMachine, effort: int) -> llvm.ModuleRef:
+def _optimise(source: str, machine: llvm.TargetMachine, effort: int) -> llvm.ModuleRef:
     module = llvm.parse_assembly(source)
     module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=effort))
@@ -196,13 +197,13 @@ def _optimised(source: str, machine: llvm.TargetMachine, effort: int) -> llvm.Mo
 # Programs -----------------------------------------------------------------------------------------------------------------
 
 
-class Indexed(Protocol):
+class VectorSource(Protocol):
     """Vectors by index: a list, a mapping, or an array in memory that loads on access."""
 
     def __getitem__(self, k: int, /) -> ir.Value: ...
 
 
-Groups = Sequence[Indexed]
+Groups = Sequence[VectorSource]
 
 
 class Emitter:
@@ -211,7 +212,7 @@ class Emitter:
     def __init__(self, module: ir.Module, builder: ir.IRBuilder, dtype: str, width: int, fast: bool) -> None:
         self.module, self.builder, self.dtype, self.width, self.fast = module, builder, dtype, width, fast
         self.element = element_type(dtype)
-        self.vector, self.bytes = ir.VectorType(self.element, width), bytes_of(self.element)
+        self.vector, self.bytes = ir.VectorType(self.element, width), byte_size(self.element)
         self.flags = FAST if fast else ()
         self.suffix = f"v{width}f{64 if dtype == 'float64' else 32}"
 
@@ -239,9 +240,9 @@ class Emitter:
             return value
         return self.builder.fcmp_unordered("!=", value, self.constant(0.0))
 
-    def run(self, program: Program | Guarded, inputs: Groups) -> list[list[ir.Value]]:
+    def run(self, program: Program | GuardedProgram, inputs: Groups) -> list[list[ir.Value]]:
         """Emit the program at the builder's position; the builder ends where the results are available."""
-        if isinstance(program, Guarded):
+        if isinstance(program, GuardedProgram):
             return self._run_guarded(program, inputs)
         values: list[ir.Value] = []
         for instruction in program.instructions:
@@ -249,7 +250,7 @@ class Emitter:
             if instruction.operation == "constant":
                 values.append(self.constant(instruction.constant))
             elif instruction.operation == "input":
-                values.append(inputs[instruction.place[0]][instruction.place[1]])
+                values.append(inputs[instruction.location[0]][instruction.location[1]])
             elif instruction.layer is not None:
                 values.append(layer_code(self, instruction.layer, [self.number(x) for x in arguments]))
             elif instruction.grid is not None:
@@ -257,49 +258,49 @@ class Emitter:
             elif instruction.loop is not None:
                 values.append(self._run_loop(instruction.loop, [self.number(x) for x in arguments]))
             elif instruction.operation == "row":
-                values.append(arguments[0].load(self.builder, instruction.place[1]))
+                values.append(arguments[0].load(self.builder, instruction.location[1]))
             else:
                 values.append(self.operation(instruction.operation, arguments))
         return [[self.number(values[i]) for i in group] for group in program.outputs]
 
-    def activated(self, name: str, value: ir.Value) -> ir.Value:
+    def apply_activation(self, name: str, value: ir.Value) -> ir.Value:
         """Apply a layer's activation to a vector, whose width may differ from that of the emitter."""
         emitter = Emitter(self.module, self.builder, self.dtype, value.type.count, self.fast)
         return emitter.run(_activation(name), ([value],))[0][0]
 
-    def _run_guarded(self, program: Guarded, inputs: Groups) -> list[list[ir.Value]]:
+    def _run_guarded(self, program: GuardedProgram, inputs: Groups) -> list[list[ir.Value]]:
         """Emit the idle path for vectors whose lanes are all idle, else the full program; also if the idle path is invalid."""
         builder = self.builder
         idle_block, full_block, merge_block = (
             builder.append_basic_block(name) for name in ("quiet", "whole", "joined")
         )
-        ((guard,),) = self.run(program.idle, inputs)
+        ((guard,),) = self.run(program.guard, inputs)
         builder.cbranch(self.all_lanes(guard), idle_block, full_block)
         builder.position_at_end(idle_block)
-        *idle_results, (is_valid,) = self.run(program.quiet, inputs)
+        *idle_results, (is_valid,) = self.run(program.idle_path, inputs)
         builder.cbranch(self.all_lanes(is_valid), merge_block, full_block)
         builder.position_at_end(full_block)
-        full_results = self.run(program.whole, inputs)
+        full_results = self.run(program.full, inputs)
         builder.branch(merge_block)
         builder.position_at_end(merge_block)
         return [
-            [self._either(a, idle_block, b, full_block) for a, b in zip(*groups, strict=True)]
+            [self._merge(a, idle_block, b, full_block) for a, b in zip(*groups, strict=True)]
             for groups in zip(idle_results, full_results, strict=True)
         ]
 
-    def _run_loop(self, loop: Loop, arguments: list[ir.Value]) -> "Stored":
+    def _run_loop(self, loop: Loop, arguments: list[ir.Value]) -> "StackArray":
         """Emit a loop; lanes that are no longer active retain their carry."""
         builder, entry = self.builder, self.builder.block
-        carry, inputs = Stored(builder, self.vector, loop.carried), arguments[loop.carried :]
-        for k, value in enumerate(arguments[: loop.carried]):
-            builder.store(value, carry.at(builder, k))
+        carry, inputs = StackArray(builder, self.vector, loop.carry_size), arguments[loop.carry_size :]
+        for k, value in enumerate(arguments[: loop.carry_size]):
+            builder.store(value, carry.pointer(builder, k))
         header, body, after = (builder.append_basic_block(name) for name in ("turn", "body", "after"))
         builder.branch(header)
         builder.position_at_end(header)
         k = builder.phi(INDEX)
         k.add_incoming(index(0), entry)
-        values = [carry.load(builder, c) for c in range(loop.carried)]
-        is_continued, active = builder.icmp_signed("<", k, index(loop.turns)), None
+        values = [carry.load(builder, c) for c in range(loop.carry_size)]
+        is_continued, active = builder.icmp_signed("<", k, index(loop.max_iterations)), None
         if loop.active is not None:
             active = self.condition(self.run(loop.active, (values, inputs))[0][0])
             lanes = builder.bitcast(active, ir.IntType(self.width))
@@ -309,7 +310,7 @@ class Emitter:
         iteration = self.splat(builder.sitofp(k, self.element))
         (next_carry,) = self.run(loop.body, ([iteration], values, inputs))
         for c, (new, old) in enumerate(zip(next_carry, values, strict=True)):
-            builder.store(new if active is None else builder.select(active, new, old), carry.at(builder, c))
+            builder.store(new if active is None else builder.select(active, new, old), carry.pointer(builder, c))
         k.add_incoming(builder.add(k, index(1)), builder.block)
         builder.branch(header)
         builder.position_at_end(after)
@@ -320,7 +321,7 @@ class Emitter:
         lanes = self.builder.bitcast(self.condition(value), ir.IntType(self.width))
         return self.builder.icmp_unsigned("==", lanes, ir.Constant(lanes.type, 2**self.width - 1))
 
-    def _either(self, a: ir.Value, first: ir.Value, b: ir.Value, second: ir.Value) -> ir.Value:
+    def _merge(self, a: ir.Value, first: ir.Value, b: ir.Value, second: ir.Value) -> ir.Value:
         merged = self.builder.phi(self.vector)
         merged.add_incoming(a, first)
         merged.add_incoming(b, second)
@@ -329,7 +330,7 @@ class Emitter:
     def operation(self, name: str, arguments: list[ir.Value]) -> ir.Value:
         """Emit one operation on vectors."""
         if name in CONDITIONS or name in ("select", "if_else_zero"):
-            return self._choice(name, arguments)
+            return self._comparison(name, arguments)
         if name in ELEMENTARY:
             return elementary(self.builder, name, [self.number(x) for x in arguments])
         a, b = self.number(arguments[0]), self.number(arguments[-1])
@@ -341,9 +342,9 @@ class Emitter:
             return self.builder.fdiv(self.constant(1.0), a, flags=self.flags)
         if name in ("sqrt", "floor"):
             return self.intrinsic(name, a)
-        raise NotImplementedError(f"{name} has no vector code yet")
+        raise NotImplementedError(f"operation {name}: no vector code is defined for it")
 
-    def _choice(self, name: str, arguments: list[ir.Value]) -> ir.Value:
+    def _comparison(self, name: str, arguments: list[ir.Value]) -> ir.Value:
         builder = self.builder
         if name == "select":
             return builder.select(self.condition(arguments[0]), self.number(arguments[1]), self.number(arguments[2]))
@@ -368,80 +369,85 @@ _ARITHMETIC = {
 
 @cache
 def _activation(name: str) -> Program:
-    return program_of(lambda x: (ACTIVATIONS[name](x),), 0.0)
+    return trace_program(lambda x: (ACTIVATIONS[name](x),), 0.0)
 
 
 # Layers and tables --------------------------------------------------------------------------------------------------------
 
 
-class Stored:
+class StackArray:
     """An array of `count` vectors on the stack, such as the rows or the inputs of a layer."""
 
     def __init__(self, builder: ir.IRBuilder, vector: ir.Type, count: int) -> None:
         self.vector, self.count = vector, count
         with builder.goto_entry_block():  # one allocation per call, not one per iteration
-            storage = builder.alloca(vector, ROWS * -(-count // ROWS))
-            storage.align = ALIGNED
+            storage = builder.alloca(vector, ROWS_PER_BLOCK * -(-count // ROWS_PER_BLOCK))
+            storage.align = ALIGNMENT_BYTES
         self.base = storage
 
-    def at(self, builder: ir.IRBuilder, row: ir.Value | int) -> ir.Value:
+    def pointer(self, builder: ir.IRBuilder, row: ir.Value | int) -> ir.Value:
         return builder.gep(self.base, [index(row) if isinstance(row, int) else row])
 
     def load(self, builder: ir.IRBuilder, row: ir.Value | int) -> ir.Value:
-        return builder.load(self.at(builder, row))
+        return builder.load(self.pointer(builder, row))
 
 
-def layer_code(emitter: Emitter, layer: Layer, inputs: list[ir.Value]) -> Stored:
+def layer_code(emitter: Emitter, layer: Layer, inputs: list[ir.Value]) -> StackArray:
     """Emit y = f(W x + b) at the builder's position."""
     builder, flags = emitter.builder, emitter.flags
-    x, y = (Stored(builder, emitter.vector, count) for count in (layer.columns, layer.rows))
+    x, y = (StackArray(builder, emitter.vector, count) for count in (layer.columns, layer.rows))
     for k, value in enumerate(inputs):
-        builder.store(value, x.at(builder, k))
+        builder.store(value, x.pointer(builder, k))
     is_scalar = emitter.width == 1
-    vector = ir.VectorType(emitter.element, ROWS if is_scalar else emitter.width)
+    vector = ir.VectorType(emitter.element, ROWS_PER_BLOCK if is_scalar else emitter.width)
     weights, bias = (_constants(emitter.module, vector.element, numbers) for numbers in _block_layout(layer))
 
     def load_rows(base: ir.Value, first: ir.Value) -> list[ir.Value]:
-        """Load ROWS numbers: as one vector, or each as the splat of a vector."""
+        """Load ROWS_PER_BLOCK numbers: as one vector, or each as the splat of a vector."""
         if is_scalar:
             return [load_vector(builder, base, first, vector)]
-        pointers = [builder.gep(base, [builder.add(first, index(k))]) for k in range(ROWS)]
+        pointers = [builder.gep(base, [builder.add(first, index(k))]) for k in range(ROWS_PER_BLOCK)]
         return [splat(builder, builder.load(pointer), emitter.width) for pointer in pointers]
 
     with builder.goto_entry_block():
-        sums = [builder.alloca(vector) for _ in range(1 if is_scalar else ROWS)]
-    with loop(builder, index(_blocks(layer))) as block:
-        first = builder.mul(block, index(ROWS))
+        sums = [builder.alloca(vector) for _ in range(1 if is_scalar else ROWS_PER_BLOCK)]
+    with loop(builder, index(_block_count(layer))) as block:
+        first = builder.mul(block, index(ROWS_PER_BLOCK))
         for total, start in zip(sums, load_rows(bias, first), strict=True):
             builder.store(start, total)
         block_start = builder.mul(first, index(layer.columns))
         with loop(builder, index(layer.columns)) as column:
             input_value = x.load(builder, column)
             if is_scalar:
-                input_value = splat(builder, builder.extract_element(input_value, index(0)), ROWS)
-            weight_offset = builder.add(block_start, builder.mul(column, index(ROWS)))
+                input_value = splat(builder, builder.extract_element(input_value, index(0)), ROWS_PER_BLOCK)
+            weight_offset = builder.add(block_start, builder.mul(column, index(ROWS_PER_BLOCK)))
             for total, weight in zip(sums, load_rows(weights, weight_offset), strict=True):
                 product = builder.fmul(weight, input_value, flags=flags)
                 builder.store(builder.fadd(builder.load(total), product, flags=flags), total)
-        activations = [emitter.activated(layer.activation, builder.load(total)) for total in sums]
+        activations = [emitter.apply_activation(layer.activation, builder.load(total)) for total in sums]
         if is_scalar:
             store_vector(builder, activations[0], builder.bitcast(y.base, vector.element.as_pointer()), first)
         else:
             for k, value in enumerate(activations):
-                builder.store(value, y.at(builder, builder.add(first, index(k))))
+                builder.store(value, y.pointer(builder, builder.add(first, index(k))))
     return y
 
 
-def _blocks(layer: Layer) -> int:
-    return -(-layer.rows // ROWS)
+def _block_count(layer: Layer) -> int:
+    return -(-layer.rows // ROWS_PER_BLOCK)
 
 
 def _block_layout(layer: Layer) -> tuple[list[float], list[float]]:
-    """Return weights and bias in reading order: blocks of ROWS rows, each by columns; the last block is padded with 0."""
-    blocks = _blocks(layer)
-    missing = blocks * ROWS - layer.rows
+    """Return weights and bias in reading order: blocks of rows, each by columns; the last block is padded with 0."""
+    blocks = _block_count(layer)
+    missing = blocks * ROWS_PER_BLOCK - layer.rows
     rows = [*layer.weights, *[(0.0,) * layer.columns] * missing]
-    weights = [rows[ROWS * b + k][j] for b in range(blocks) for j in range(layer.columns) for k in range(ROWS)]
+    weights = [
+        rows[ROWS_PER_BLOCK * b + k][j]
+        for b in range(blocks)
+        for j in range(layer.columns)
+        for k in range(ROWS_PER_BLOCK)
+    ]
     return weights, [*layer.bias, *[0.0] * missing]
 
 
@@ -449,12 +455,12 @@ def _constants(module: ir.Module, element: ir.Type, numbers: list[float]) -> ir.
     """Add a constant array to the module and return its address."""
     array_type = ir.ArrayType(element, len(numbers))
     variable = ir.GlobalVariable(module, array_type, module.get_unique_name("layer"))
-    variable.linkage, variable.global_constant, variable.align = "internal", True, ALIGNED
+    variable.linkage, variable.global_constant, variable.align = "internal", True, ALIGNMENT_BYTES
     variable.initializer = ir.Constant(array_type, [ir.Constant(element, x) for x in numbers])
     return variable.bitcast(element.as_pointer())
 
 
-def lookup_code(emitter: Emitter, grid: Grid, indices: list[ir.Value]) -> ir.Value:
+def lookup_code(emitter: Emitter, grid: ConstantTable, indices: list[ir.Value]) -> ir.Value:
     """Emit the lookup of a grid's entries at two vectors of indices, clamped to its borders."""
     builder, (rows, columns) = emitter.builder, grid.values.shape
     i, j = (_clamp_index(emitter, x, count) for x, count in zip(indices, (rows, columns), strict=True))
@@ -479,13 +485,13 @@ def _clamp_index(emitter: Emitter, x: ir.Value, count: int) -> ir.Value:
     return builder.fptosi(x, ir.VectorType(INDEX, emitter.width))
 
 
-def _table(module: ir.Module, element: ir.Type, dtype: str, grid: Grid) -> ir.Value:
+def _table(module: ir.Module, element: ir.Type, dtype: str, grid: ConstantTable) -> ir.Value:
     """Return the address of the entries, row by row: as bytes, which LLVM parses a hundred times faster than decimals."""
     data = np.ascontiguousarray(grid.values, dtype=dtype).tobytes()
     name = f"grid_{sha256(data).hexdigest()[:24]}"
     array_type = ir.ArrayType(ir.IntType(8), len(data))
     if name not in module.globals:
         table = ir.GlobalVariable(module, array_type, name)
-        table.linkage, table.global_constant, table.align = "internal", True, ALIGNED
+        table.linkage, table.global_constant, table.align = "internal", True, ALIGNMENT_BYTES
         table.initializer = ir.Constant(array_type, bytearray(data))
     return module.globals[name].bitcast(element.as_pointer())

@@ -27,8 +27,8 @@ from samara.compiler.llvm.codegen import (
     INDEX,
     INT32,
     align_stack,
+    compile_engine,
     element_type,
-    engine_of,
     load_vector,
     new_module,
     splat,
@@ -36,23 +36,23 @@ from samara.compiler.llvm.codegen import (
 )
 from samara.compiler.llvm.codegen import index as _number
 from samara.compiler.llvm.math import Vector
-from samara.core.random import normal_in_lanes, philox
+from samara.core.random import normal_lanes, philox
 from samara.core.types import Array
 
-ROW = ("time_us", "steps", "due", "dt", "time")
+ROW_FIELDS = ("time_us", "steps", "due", "dt", "time")
 """A row of the schedule, eight bytes each: integers, except that the physics step and the time are doubles in seconds."""
-EFFORT = 3
+OPTIMISATION_LEVEL = 3
 DONE = -1
 
 
 class Operation(NamedTuple):
-    """A type of `KINDS`, the bits of the instants at which it is due, and its arguments in the order of the type.
+    """A type of `OPERATION_TYPES`, the bits of the instants at which it is due, and its arguments in the order of the type.
 
     Arguments are integers and arrays; a `samara.compiler.compiled_step.Machine` supplies the first four arguments of "step".
     Arrays are the memory of the operation and must not move while the loop runs.
     """
 
-    kind: str
+    operation_type: str
     due: int
     arguments: "tuple[Argument, ...]"
 
@@ -61,14 +61,14 @@ Block = tuple[Array, int, int]
 """Consecutive rows of an array (rows, n): the array, the first row, and the row count."""
 
 
-class Kind(NamedTuple):
+class OperationType(NamedTuple):
     """The argument names of an operation, and the function that emits its body: (emitter) → 1 to stop the loop, else 0."""
 
     arguments: tuple[str, ...]
-    emit: "Callable[[_Body], ir.Value | None]"
+    emit: "Callable[[_OperationBody], ir.Value | None]"
 
 
-class Memory:
+class ArrayPrecision:
     """The addresses of arrays of doubles for a loop at some precision: the arrays themselves, or single-precision copies."""
 
     def __init__(self, precision: Precision = STRICT) -> None:
@@ -79,7 +79,7 @@ class Memory:
         """Return the address of a contiguous array; integer arrays are never copied."""
         if not array.flags.c_contiguous:
             raise ValueError(
-                f"an array of shape {array.shape} whose rows are not side by side; expected one that is a block"
+                f"an array of shape {array.shape} whose rows are not contiguous; expected a contiguous block"
             )
         if self.precision.dtype == "float64" or array.dtype != np.float64:
             return int(array.ctypes.data)
@@ -91,12 +91,12 @@ class Memory:
             self._copies[base_address] = base_array, base_array.astype(np.float32)
         return int(self._copies[base_address][1].ctypes.data) + (int(array.ctypes.data) - base_address) // 2
 
-    def fill(self) -> None:
+    def update_copies(self) -> None:
         """Copy the arrays into their single-precision copies."""
         for array, copy in self._copies.values():
             copy[...] = array
 
-    def give_back(self) -> None:
+    def write_back(self) -> None:
         """Copy the single-precision copies back into the arrays."""
         for array, copy in self._copies.values():
             array[...] = copy
@@ -118,7 +118,7 @@ class RowCall:
         self.constants = code.lane_constants(inputs[0][0].shape[-1] if inputs else outputs[0][0].shape[-1])
         self._tables: list[Array] = []  # address tables, which must live as long as the call
 
-    def words(self, width: int, memory: Memory) -> tuple[int, int]:
+    def words(self, width: int, memory: ArrayPrecision) -> tuple[int, int]:
         """Return the address of the code for `width` lanes, and of its table of rows."""
         blocks = [*self.inputs, (self.constants, 0, len(self.constants)), *self.outputs]
         table = np.array([address for block in blocks for address in _row_addresses(block, memory)], dtype=np.int64)
@@ -126,7 +126,7 @@ class RowCall:
         return self.code.row_kernel(width, memory.precision), int(table.ctypes.data)
 
 
-def _row_addresses(block: Block, memory: Memory) -> range:
+def _row_addresses(block: Block, memory: ArrayPrecision) -> range:
     array, first, rows = block
     if not rows:
         return range(0)
@@ -138,27 +138,30 @@ Argument: TypeAlias = int | Array | Machine | RowCall
 """An argument of an operation: a number, memory, or code with its memory."""
 
 
-class Walk:
+class FlightLoop:
     """Operations with their arguments in memory, ready to run at one vector width."""
 
-    def __init__(self, operations: tuple[Operation, ...], width: int, memory: Memory) -> None:
+    def __init__(self, operations: tuple[Operation, ...], width: int, memory: ArrayPrecision) -> None:
         self.code = _code(memory.precision.dtype, width)
         self.arguments = [
             np.array([word for value in operation.arguments for word in _words(value, width, memory)], dtype=np.int64)
             for operation in operations
         ]
-        self._kept = [value for operation in operations for value in operation.arguments if not isinstance(value, int)]
+        self._references = [
+            value for operation in operations for value in operation.arguments if not isinstance(value, int)
+        ]
         for operation, words in zip(operations, self.arguments, strict=True):
-            if len(words) != len(KINDS[operation.kind].arguments):
+            if len(words) != len(OPERATION_TYPES[operation.operation_type].arguments):
                 raise ValueError(
-                    f"{operation.kind}: {len(words)} arguments; expected {', '.join(KINDS[operation.kind].arguments)}"
+                    f"{operation.operation_type}: {len(words)} arguments; "
+                    f"expected {', '.join(OPERATION_TYPES[operation.operation_type].arguments)}"
                 )
         table = [
-            (self.code.address[operation.kind], words.ctypes.data, operation.due)
+            (self.code.address[operation.operation_type], words.ctypes.data, operation.due)
             for operation, words in zip(operations, self.arguments, strict=True)
         ]
         self.table = np.array(table, dtype=np.int64).reshape(-1, 3)
-        self._at = self.table.ctypes.data
+        self._table_address = self.table.ctypes.data
 
     def run(
         self,
@@ -168,8 +171,8 @@ class Walk:
         lanes: tuple[int, int],
         n: int,
         *,
-        briefly: bool,
-        shared: int = 0,
+        holds_lock: bool,
+        tile_counter: int = 0,
     ) -> int:
         """Run from one (row, operation) to before another.
 
@@ -181,40 +184,40 @@ class Walk:
             end: (row, operation) after the last.
             lanes: first of the n drones and the one after the last, processed tile by tile; a stop ends the loop.
             n: drone count of the arrays.
-            briefly: hold the interpreter lock.
-            shared: address of a counter that starts at the first lane, from which several threads take tiles; 0 for none.
+            holds_lock: hold the interpreter lock during the call.
+            tile_counter: address of a counter that starts at the first lane, from which several threads take tiles; 0: none.
         """
-        call = self.code.briefly if briefly else self.code.call
-        return int(call(self._at, len(self.table), rows, *start, *end, *lanes, n, shared))
+        call = self.code.call_with_lock if holds_lock else self.code.call
+        return int(call(self._table_address, len(self.table), rows, *start, *end, *lanes, n, tile_counter))
 
 
-def _words(value: Argument, width: int, memory: Memory) -> tuple[int, ...]:
+def _words(value: Argument, width: int, memory: ArrayPrecision) -> tuple[int, ...]:
     if isinstance(value, RowCall):
         return value.words(width, memory)
     if isinstance(value, Machine):
-        carry, held_inputs = memory.address(value.carry), memory.address(value.held)
+        carry, held_inputs = memory.address(value.carry), memory.address(value.held_inputs)
         return value.scan(width, memory.precision), carry, held_inputs * (value.n == 1), held_inputs * (value.n > 1)
     return (memory.address(value) if isinstance(value, np.ndarray) else int(value),)
 
 
-class _Code(NamedTuple):
+class _FlightLoopCode(NamedTuple):
     call: Callable[..., int]
-    briefly: Callable[..., int]
+    call_with_lock: Callable[..., int]
     address: dict[str, int]
     engine: object
 
 
 @cache
-def _code(dtype: str, width: int) -> _Code:
+def _code(dtype: str, width: int) -> _FlightLoopCode:
     module = new_module()
-    for name, operation_type in KINDS.items():
+    for name, operation_type in OPERATION_TYPES.items():
         _emit_operation(module, name, operation_type, dtype, width)
     _emit_tiles(module, _emit_walk(module), width)
-    engine = engine_of(str(module), EFFORT)
+    engine = compile_engine(str(module), OPTIMISATION_LEVEL)
     types = [ctypes.c_int64] * 12
     address = engine.get_function_address("tiles")
-    addresses = {name: engine.get_function_address(name) for name in KINDS}
-    return _Code(ctypes.CFUNCTYPE(*types)(address), ctypes.PYFUNCTYPE(*types)(address), addresses, engine)
+    addresses = {name: engine.get_function_address(name) for name in OPERATION_TYPES}
+    return _FlightLoopCode(ctypes.CFUNCTYPE(*types)(address), ctypes.PYFUNCTYPE(*types)(address), addresses, engine)
 
 
 # The loop over rows and operations ----------------------------------------------------------------------------------
@@ -267,8 +270,8 @@ def _emit_walk(module: ir.Module) -> ir.Function:
     row, begin = builder.phi(INDEX), builder.phi(INDEX)
     row.add_incoming(first_row, blocks["entry"])
     begin.add_incoming(first, blocks["entry"])
-    row_pointer = builder.gep(rows, [builder.mul(row, _number(len(ROW)))])
-    due = builder.load(builder.gep(row_pointer, [_number(ROW.index("due"))]))
+    row_pointer = builder.gep(rows, [builder.mul(row, _number(len(ROW_FIELDS)))])
+    due = builder.load(builder.gep(row_pointer, [_number(ROW_FIELDS.index("due"))]))
     is_last = builder.icmp_signed("==", row, last_row)
     end = builder.select(is_last, last, count)
     builder.cbranch(builder.icmp_signed(">", row, last_row), done, blocks["each"])
@@ -309,15 +312,15 @@ def _emit_walk(module: ir.Module) -> ir.Function:
 # Operations ---------------------------------------------------------------------------------------------------------
 
 
-def _emit_operation(module: ir.Module, name: str, operation_type: Kind, dtype: str, width: int) -> None:
+def _emit_operation(module: ir.Module, name: str, operation_type: OperationType, dtype: str, width: int) -> None:
     function = ir.Function(module, _OPERATION, name)
     align_stack(function)
-    body = _Body(function, operation_type.arguments, dtype, width)
+    body = _OperationBody(function, operation_type.arguments, dtype, width)
     status = operation_type.emit(body)
     body.builder.ret(status if status is not None else _number(0))
 
 
-class _Body:
+class _OperationBody:
     """The function of an operation while it is emitted: arguments by name, lane, n, and helpers to load, store and loop."""
 
     def __init__(self, function: ir.Function, names: tuple[str, ...], dtype: str, width: int) -> None:
@@ -331,9 +334,9 @@ class _Body:
         """Load an argument as an integer."""
         return self.builder.load(self.builder.gep(self.arguments, [_number(self.names.index(name))]))
 
-    def now(self, name: str) -> ir.Value:
+    def row_field(self, name: str) -> ir.Value:
         """Load a field of the current row of the schedule."""
-        word = self.builder.load(self.builder.gep(self.row, [_number(ROW.index(name))]))
+        word = self.builder.load(self.builder.gep(self.row, [_number(ROW_FIELDS.index(name))]))
         return self.builder.bitcast(word, DOUBLE) if name in ("dt", "time") else word
 
     def array(self, name: str) -> ir.Value:
@@ -356,7 +359,7 @@ class _Body:
             is_any = in_lane if is_any is None else builder.or_(is_any, in_lane)
         return builder.zext(is_any, INDEX)
 
-    def each(self, count: ir.Value, body: Callable[[ir.Value], None]) -> None:
+    def range_loop(self, count: ir.Value, body: Callable[[ir.Value], None]) -> None:
         """Emit body(k) for k = 0 … count − 1."""
         entry, loop_block, after = (self.builder.block, *map(self.function.append_basic_block, ("turn", "after")))
         self.builder.cbranch(self.builder.icmp_signed(">", count, _number(0)), loop_block, after)
@@ -369,7 +372,7 @@ class _Body:
         self.builder.cbranch(self.builder.icmp_signed("<", next_k, count), loop_block, after)
         self.builder = ir.IRBuilder(after)
 
-    def only(self, condition: ir.Value, body: Callable[[], None]) -> None:
+    def if_then(self, condition: ir.Value, body: Callable[[], None]) -> None:
         """Emit body() under a condition."""
         then, after = map(self.function.append_basic_block, ("then", "else"))
         self.builder.cbranch(condition, then, after)
@@ -378,18 +381,18 @@ class _Body:
         self.builder.branch(after)
         self.builder = ir.IRBuilder(after)
 
-    def element_of(self, k: ir.Value) -> ir.Value:
+    def row_offset(self, k: ir.Value) -> ir.Value:
         """Return the offset of row k of an array at this lane."""
         return self.builder.add(self.builder.mul(k, self.n), self.lane)
 
     def tick(self) -> ir.Value:
         """⌊(t − offset) / period⌋ − first."""
         builder = self.builder
-        count = builder.sdiv(builder.sub(self.now("time_us"), self["offset"]), self["period"])
+        count = builder.sdiv(builder.sub(self.row_field("time_us"), self["offset"]), self["period"])
         return builder.sub(count, builder.load(builder.inttoptr(self["first"], _POINTER)))
 
 
-def _scan(body: _Body, steps: ir.Value) -> None:
+def _scan(body: _OperationBody, steps: ir.Value) -> None:
     builder, pointer = body.builder, body.element.as_pointer()
     scan_type = ir.FunctionType(ir.VoidType(), [pointer] * 5 + [INDEX] * 5).as_pointer()
     null, end = ir.Constant(pointer, None), builder.add(body.lane, _number(body.width))
@@ -398,68 +401,70 @@ def _scan(body: _Body, steps: ir.Value) -> None:
     builder.call(builder.inttoptr(body["scan"], scan_type), [*arrays, body.lane, end, body.n, steps, never_record])
 
 
-def _step(body: _Body) -> None:
+def _step(body: _OperationBody) -> None:
     """Run the physics steps of the row, with its step length."""
-    builder, dt = body.builder, body.now("dt")
+    builder, dt = body.builder, body.row_field("dt")
     if body.element != DOUBLE:
         dt = builder.fptrunc(dt, body.element)
     body.store(body.splat(dt), body.array("dt"), body.lane)
-    _scan(body, body.now("steps"))
+    _scan(body, body.row_field("steps"))
 
 
-def _call(body: _Body) -> None:
+def _call(body: _OperationBody) -> None:
     """outputs ← stage(inputs), on the rows of its table."""
     stage_type = ir.FunctionType(ir.VoidType(), [_POINTER, INDEX]).as_pointer()
     rows = body.builder.inttoptr(body["rows"], _POINTER)
     body.builder.call(body.builder.inttoptr(body["function"], stage_type), [rows, body.lane])
 
 
-def _emit_copy(body: _Body, source: ir.Value, target: ir.Value) -> None:
-    body.each(body["fields"], lambda k: body.store(body.load(source, body.element_of(k)), target, body.element_of(k)))
+def _emit_copy(body: _OperationBody, source: ir.Value, target: ir.Value) -> None:
+    body.range_loop(
+        body["fields"], lambda k: body.store(body.load(source, body.row_offset(k)), target, body.row_offset(k))
+    )
 
 
-def _copy(body: _Body) -> None:
+def _copy(body: _OperationBody) -> None:
     """target ← source."""
     _emit_copy(body, body.array("source"), body.array("target"))
 
 
-def _add(body: _Body) -> None:
+def _add(body: _OperationBody) -> None:
     """target ← target + source."""
     source, target = body.array("source"), body.array("target")
 
     def add_row(k: ir.Value) -> None:
-        offset = body.element_of(k)
+        offset = body.row_offset(k)
         body.store(body.builder.fadd(body.load(target, offset), body.load(source, offset)), target, offset)
 
-    body.each(body["fields"], add_row)
+    body.range_loop(body["fields"], add_row)
 
 
-def _clock(body: _Body) -> None:
+def _clock(body: _OperationBody) -> None:
     """target ← time  [s]."""
-    time = body.now("time")
+    time = body.row_field("time")
     if body.element != DOUBLE:
         time = body.builder.fptrunc(time, body.element)
     body.store(body.splat(time), body.array("target"), body.lane)
 
 
-def _take(body: _Body) -> None:
+def _take(body: _OperationBody) -> None:
     """target ← table[tick], (ticks, fields, n)."""
     row = body.builder.mul(body.builder.mul(body.tick(), body["fields"]), body.n)
     _emit_copy(body, body.builder.gep(body.array("table"), [row]), body.array("target"))
 
 
-def _take_shared(body: _Body) -> None:
+def _take_shared(body: _OperationBody) -> None:
     """target ← table[tick], (ticks, fields): one value for all lanes."""
     row = body.builder.gep(body.array("table"), [body.builder.mul(body.tick(), body["fields"])])
 
     def copy_row(k: ir.Value) -> None:
         scalar = body.builder.load(body.builder.gep(row, [k]))
-        body.store(body.splat(scalar), body.array("target"), body.element_of(k))
+        body.store(body.splat(scalar), body.array("target"), body.row_offset(k))
 
-    body.each(body["fields"], copy_row)
+    body.range_loop(body["fields"], copy_row)
 
 
-def _put(body: _Body) -> None:
+def _put(body: _OperationBody) -> None:
     """table[tick, skipped:] ← source; `place` is the address of the table's address."""
     builder = body.builder
     row = builder.add(builder.mul(body.tick(), body["row_fields"]), body["skipped"])
@@ -468,9 +473,9 @@ def _put(body: _Body) -> None:
     _emit_copy(body, body.array("source"), target)
 
 
-def _draw(body: _Body) -> None:
+def _draw(body: _OperationBody) -> None:
     """target ← standard normals of this tick, bit-identical to `samara.core.random.normals`."""
-    tick = body.builder.sdiv(body.now("time_us"), body["period"])
+    tick = body.builder.sdiv(body.row_field("time_us"), body["period"])
     integers = ir.VectorType(INDEX, body.width)
 
     def load_integers(name: str, row: int) -> Vector:
@@ -489,18 +494,18 @@ def _draw(body: _Body) -> None:
 
             def store_normal(word: Vector = word, row: ir.Value = row) -> None:
                 word.builder = body.builder
-                normal = normal_in_lanes(word).value
+                normal = normal_lanes(word).value
                 if body.element != DOUBLE:
                     normal = body.builder.fptrunc(normal, body.vector)
-                body.store(normal, body.array("target"), body.element_of(row))
+                body.store(normal, body.array("target"), body.row_offset(row))
 
-            body.only(body.builder.icmp_signed("<", row, body["count"]), store_normal)
+            body.if_then(body.builder.icmp_signed("<", row, body["count"]), store_normal)
 
     blocks = body.builder.sdiv(body.builder.add(body["count"], _number(3)), _number(4))
-    body.each(blocks, block)
+    body.range_loop(blocks, block)
 
 
-def _watch(body: _Body) -> ir.Value:
+def _watch(body: _OperationBody) -> ir.Value:
     """Stop if a number is not 0."""
     value, zero = body.load(body.array("array"), body.lane), ir.Constant(body.vector, [0.0] * body.width)
     return body.any(body.builder.fcmp_unordered("!=", value, zero))
@@ -508,17 +513,17 @@ def _watch(body: _Body) -> ir.Value:
 
 _SCAN = ("scan", "carry", "uniform", "varying")
 _TICK = ("period", "offset", "first")
-KINDS = {
-    "step": Kind((*_SCAN, "dt"), _step),
-    "call": Kind(("function", "rows"), _call),
-    "clock": Kind(("target",), _clock),
-    "copy": Kind(("source", "target", "fields"), _copy),
-    "add": Kind(("source", "target", "fields"), _add),
-    "take": Kind(("table", "target", "fields", *_TICK), _take),
-    "take_shared": Kind(("table", "target", "fields", *_TICK), _take_shared),
-    "put": Kind(("source", "place", "fields", "row_fields", "skipped", *_TICK), _put),
-    "draw": Kind(("keys", "numbers", "target", "count", "period"), _draw),
-    "watch": Kind(("array",), _watch),
+OPERATION_TYPES = {
+    "step": OperationType((*_SCAN, "dt"), _step),
+    "call": OperationType(("function", "rows"), _call),
+    "clock": OperationType(("target",), _clock),
+    "copy": OperationType(("source", "target", "fields"), _copy),
+    "add": OperationType(("source", "target", "fields"), _add),
+    "take": OperationType(("table", "target", "fields", *_TICK), _take),
+    "take_shared": OperationType(("table", "target", "fields", *_TICK), _take_shared),
+    "put": OperationType(("source", "place", "fields", "row_fields", "skipped", *_TICK), _put),
+    "draw": OperationType(("keys", "numbers", "target", "count", "period"), _draw),
+    "watch": OperationType(("array",), _watch),
 }
 """The operations of a schedule. Arrays are (fields, n) of the loop's type, `keys` (2, n) and `numbers` (n) of 64-bit integers.
 

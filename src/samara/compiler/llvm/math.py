@@ -8,7 +8,16 @@ from collections.abc import Callable
 
 import llvmlite.ir as ir
 
-from samara.core.portable_math import ARGUMENTS, ELEMENTARY, FAR, FOR_DOUBLE, FOR_SINGLE, FUNCTIONS, TURNING, Lanes
+from samara.core.portable_math import (
+    ARGUMENT_COUNTS,
+    DOUBLE_COEFFICIENTS,
+    ELEMENTARY,
+    FUNCTIONS,
+    MAX_REDUCED_ANGLE_RAD,
+    SINGLE_COEFFICIENTS,
+    TRIGONOMETRIC,
+    SimdVector,
+)
 
 __all__ = ["ELEMENTARY", "Vector", "elementary"]
 
@@ -21,10 +30,10 @@ def elementary(builder: ir.IRBuilder, name: str, arguments: list[ir.Value]) -> i
         value = _half_power(builder, *arguments)
         if value is not None:
             return value
-    return builder.call(_function(builder.module, name, arguments[0].type), arguments[: ARGUMENTS.get(name, 1)])
+    return builder.call(_function(builder.module, name, arguments[0].type), arguments[: ARGUMENT_COUNTS.get(name, 1)])
 
 
-class Vector(Lanes):
+class Vector(SimdVector):
     """A vector in a function that is being emitted: doubles, 64-bit integers or conditions."""
 
     __slots__ = ("builder",)
@@ -33,11 +42,13 @@ class Vector(Lanes):
         super().__init__(value)
         self.builder = builder
 
-    def like(self, x: Lanes | float) -> Lanes:
+    def broadcast(self, x: SimdVector | float) -> SimdVector:
         vector_type = self.value.type
-        return x if isinstance(x, Lanes) else Vector(self.builder, ir.Constant(vector_type, [x] * vector_type.count))
+        return (
+            x if isinstance(x, SimdVector) else Vector(self.builder, ir.Constant(vector_type, [x] * vector_type.count))
+        )
 
-    def apply(self, operation: str, *operands: Lanes) -> Lanes:
+    def apply(self, operation: str, *operands: SimdVector) -> SimdVector:
         values = [self.value, *(operand.value for operand in operands)]
         if operation in _ON_DOUBLES and values[0].type.element == DOUBLE:
             return Vector(self.builder, _ON_DOUBLES[operation](self.builder, *values))
@@ -98,14 +109,14 @@ def _function(module: ir.Module, name: str, vector: ir.Value) -> ir.Value:
     full_name = f"samara.{name}.v{vector.count}f{32 if is_single else 64}"
     if full_name in module.globals:
         return module.globals[full_name]
-    function = ir.Function(module, ir.FunctionType(vector, [vector] * ARGUMENTS.get(name, 1)), full_name)
+    function = ir.Function(module, ir.FunctionType(vector, [vector] * ARGUMENT_COUNTS.get(name, 1)), full_name)
     function.linkage = "internal"
     function.attributes.add("alwaysinline")
     builder = ir.IRBuilder(function.append_basic_block())
     doubles = ir.VectorType(DOUBLE, vector.count)
     arguments = [Vector(builder, builder.fpext(x, doubles) if is_single else x) for x in function.args]
-    value = FUNCTIONS[name](*arguments, FOR_SINGLE if is_single else FOR_DOUBLE).value
-    if name in TURNING:
+    value = FUNCTIONS[name](*arguments, SINGLE_COEFFICIENTS if is_single else DOUBLE_COEFFICIENTS).value
+    if name in TRIGONOMETRIC:
         value = _correct_large_angles(builder, name, arguments[0], value)
     builder.ret(builder.fptrunc(value, vector) if is_single else value)
     return function
@@ -113,7 +124,7 @@ def _function(module: ir.Module, name: str, vector: ir.Value) -> ir.Value:
 
 def _correct_large_angles(builder: ir.IRBuilder, name: str, x: Vector, value: ir.Value) -> ir.Value:
     """Replace lanes beyond 10⁴ by the C library's value: one test and a branch that is rarely taken."""
-    is_far = (abs(x) > FAR).value
+    is_far = (abs(x) > MAX_REDUCED_ANGLE_RAD).value
     lanes = ir.IntType(x.value.type.count)
     near_block = builder.block
     with builder.if_then(
@@ -147,7 +158,11 @@ def _library_function(module: ir.Module, name: str, vector: ir.Value) -> ir.Valu
         result = builder.insert_element(
             result, builder.call(library, [builder.extract_element(x, lane_index)]), lane_index
         )
-    builder.ret((abs(Vector(builder, x)) > FAR).where(Vector(builder, result), Vector(builder, near_value)).value)
+    builder.ret(
+        (abs(Vector(builder, x)) > MAX_REDUCED_ANGLE_RAD)
+        .where(Vector(builder, result), Vector(builder, near_value))
+        .value
+    )
     return function
 
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import llvmlite.ir as ir
 
-from samara.compiler.llvm.array_loop import ArraySpec, Bases, Code
+from samara.compiler.llvm.array_loop import ArraySpec, Bases, EmissionTarget
 from samara.compiler.llvm.codegen import Emitter, index, loop
 
-ROWS = 8  # of a product, as independent sums
-BLOCK = 4  # rows and columns of W̄: sixteen sums for eight loads
+ROWS_PER_BLOCK = 8  # rows of a product that are computed together, as independent sums
+GRADIENT_BLOCK_SIZE = 4  # rows and columns of W̄: sixteen sums for eight loads
 
 
 class Dense(NamedTuple):
@@ -40,18 +40,20 @@ class Dense(NamedTuple):
     def outputs(self) -> tuple[ArraySpec, ...]:
         return (self.y,)
 
-    def emit(self, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
+    def emit(self, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: EmissionTarget) -> None:
         emitter = code.emitter(builder, self.width)
-        weights, bias, x, y = (_at(builder, bases, k, array) for array in (self.weights, self.bias, self.x, self.y))
+        weights, bias, x, y = (
+            _step_pointer(builder, bases, k, array) for array in (self.weights, self.bias, self.x, self.y)
+        )
 
         def finish(row: ir.Value, total: ir.Value) -> None:
             biased = builder.fadd(total, _splat(emitter, bias, row), flags=emitter.flags)
-            _store(emitter, emitter.activated(self.activation, biased), y, row)
+            _store(emitter, emitter.apply_activation(self.activation, biased), y, row)
 
-        _product(emitter, weights, (self.columns, 1), (self.rows, self.columns), x, finish)
+        _matrix_product(emitter, weights, (self.columns, 1), (self.rows, self.columns), x, finish)
 
 
-class DenseBack(NamedTuple):
+class DenseBackward(NamedTuple):
     """p̄ = ȳ f', x̄ = Wᵀ p̄."""
 
     weights: ArraySpec
@@ -72,10 +74,10 @@ class DenseBack(NamedTuple):
     def outputs(self) -> tuple[ArraySpec, ...]:
         return self.p_bar, self.x_bar
 
-    def emit(self, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
+    def emit(self, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: EmissionTarget) -> None:
         emitter = code.emitter(builder, self.width)
         arrays = (self.weights, self.y, self.y_bar, self.p_bar, self.x_bar)
-        weights, y, y_bar, p_bar, x_bar = (_at(builder, bases, k, array) for array in arrays)
+        weights, y, y_bar, p_bar, x_bar = (_step_pointer(builder, bases, k, array) for array in arrays)
         with loop(builder, index(self.rows)) as row:
             slope = _slope(emitter, self.activation, _load(emitter, y, row))
             _store(emitter, builder.fmul(_load(emitter, y_bar, row), slope, flags=emitter.flags), p_bar, row)
@@ -83,7 +85,7 @@ class DenseBack(NamedTuple):
         def finish(row: ir.Value, total: ir.Value) -> None:
             _store(emitter, total, x_bar, row)
 
-        _product(emitter, weights, (1, self.columns), (self.columns, self.rows), p_bar, finish)
+        _matrix_product(emitter, weights, (1, self.columns), (self.columns, self.rows), p_bar, finish)
 
 
 class DenseGradient(NamedTuple):
@@ -105,23 +107,27 @@ class DenseGradient(NamedTuple):
     def outputs(self) -> tuple[ArraySpec, ...]:
         return self.weights, self.bias
 
-    def emit(self, builder: ir.IRBuilder, bases: Bases, steps: ir.Value, code: Code) -> None:
+    def emit(self, builder: ir.IRBuilder, bases: Bases, steps: ir.Value, code: EmissionTarget) -> None:
         emitter, start = code.emitter(builder, self.width), index(0)
-        x, p_bar, weights, bias = (_at(builder, bases, start, array) for array in (*self.inputs, *self.outputs))
-        sums = _allocate_sums(emitter, BLOCK * BLOCK)
-        for first, rows in _blocks(builder, self.rows, BLOCK):
-            for column, columns in _blocks(builder, self.columns, BLOCK):
-                self._block(emitter, (x, p_bar, weights), (first, rows), (column, columns), steps, sums)
+        x, p_bar, weights, bias = (
+            _step_pointer(builder, bases, start, array) for array in (*self.inputs, *self.outputs)
+        )
+        sums = _allocate_sums(emitter, GRADIENT_BLOCK_SIZE * GRADIENT_BLOCK_SIZE)
+        for first, rows in _blocks(builder, self.rows, GRADIENT_BLOCK_SIZE):
+            for column, columns in _blocks(builder, self.columns, GRADIENT_BLOCK_SIZE):
+                self._emit_block(emitter, (x, p_bar, weights), (first, rows), (column, columns), steps, sums)
             row_sums = sums[:rows]
             _clear(emitter, row_sums)
             with loop(builder, steps) as k:
-                step_bars = builder.gep(p_bar, [builder.mul(k, index(self.p_bar.step))])
+                step_bars = builder.gep(p_bar, [builder.mul(k, index(self.p_bar.step_stride))])
                 for i, total in enumerate(row_sums):
-                    _add(emitter, total, _load(emitter, step_bars, builder.add(first, index(i))))
+                    _accumulate(emitter, total, _load(emitter, step_bars, builder.add(first, index(i))))
             for i, total in enumerate(row_sums):
-                builder.store(_across(emitter, builder.load(total)), builder.gep(bias, [builder.add(first, index(i))]))
+                builder.store(
+                    _sum_lanes(emitter, builder.load(total)), builder.gep(bias, [builder.add(first, index(i))])
+                )
 
-    def _block(
+    def _emit_block(
         self,
         emitter: Emitter,
         bases: tuple[ir.Value, ir.Value, ir.Value],
@@ -134,18 +140,18 @@ class DenseGradient(NamedTuple):
         block_sums = sums[: rows[1] * columns[1]]
         _clear(emitter, block_sums)
         with loop(builder, steps) as k:
-            step_x = builder.gep(x, [builder.mul(k, index(self.x.step))])
-            step_bars = builder.gep(p_bar, [builder.mul(k, index(self.p_bar.step))])
+            step_x = builder.gep(x, [builder.mul(k, index(self.x.step_stride))])
+            step_bars = builder.gep(p_bar, [builder.mul(k, index(self.p_bar.step_stride))])
             left = [_load(emitter, step_bars, builder.add(rows[0], index(i))) for i in range(rows[1])]
             right = [_load(emitter, step_x, builder.add(columns[0], index(j))) for j in range(columns[1])]
             for n, total in enumerate(block_sums):
                 i, j = divmod(n, columns[1])
-                _add(emitter, total, builder.fmul(left[i], right[j], flags=emitter.flags))
+                _accumulate(emitter, total, builder.fmul(left[i], right[j], flags=emitter.flags))
         for n, total in enumerate(block_sums):
             i, j = divmod(n, columns[1])
             row = builder.mul(builder.add(rows[0], index(i)), index(self.columns))
             offset = builder.add(row, builder.add(columns[0], index(j)))
-            builder.store(_across(emitter, builder.load(total)), builder.gep(weights, [offset]))
+            builder.store(_sum_lanes(emitter, builder.load(total)), builder.gep(weights, [offset]))
 
 
 def _slope(emitter: Emitter, activation: str, y: ir.Value) -> ir.Value:
@@ -156,7 +162,7 @@ def _slope(emitter: Emitter, activation: str, y: ir.Value) -> ir.Value:
     return builder.fsub(one, builder.fmul(y, y, flags=emitter.flags), flags=emitter.flags)
 
 
-def _product(
+def _matrix_product(
     emitter: Emitter,
     matrix: ir.Value,
     strides: tuple[int, int],
@@ -164,9 +170,9 @@ def _product(
     x: ir.Value,
     finish: Callable[..., None],
 ) -> None:
-    """finish(i, Σⱼ M[i, j] x[j]) for every row, ROWS of them at a time."""
-    builder, sums = emitter.builder, _allocate_sums(emitter, ROWS)
-    for first, count in _blocks(builder, shape[0], ROWS):
+    """finish(i, Σⱼ M[i, j] x[j]) for every row, ROWS_PER_BLOCK of them at a time."""
+    builder, sums = emitter.builder, _allocate_sums(emitter, ROWS_PER_BLOCK)
+    for first, count in _blocks(builder, shape[0], ROWS_PER_BLOCK):
         row_sums = sums[:count]
         _clear(emitter, row_sums)
         with loop(builder, index(shape[1])) as j:
@@ -174,7 +180,7 @@ def _product(
             for i, total in enumerate(row_sums):
                 row = builder.mul(builder.add(first, index(i)), index(strides[0]))
                 weight = _splat(emitter, matrix, builder.add(row, column))
-                _add(emitter, total, builder.fmul(weight, value, flags=emitter.flags))
+                _accumulate(emitter, total, builder.fmul(weight, value, flags=emitter.flags))
         for i, total in enumerate(row_sums):
             finish(builder.add(first, index(i)), builder.load(total))
 
@@ -188,23 +194,23 @@ def _blocks(builder: ir.IRBuilder, count: int, size: int) -> Iterator[tuple[ir.V
         yield index(count - count % size), count % size
 
 
-def _at(builder: ir.IRBuilder, bases: Bases, k: ir.Value, array: ArraySpec) -> ir.Value:
+def _step_pointer(builder: ir.IRBuilder, bases: Bases, k: ir.Value, array: ArraySpec) -> ir.Value:
     """Return the address of an array's first number at a step."""
-    offset = builder.add(builder.mul(k, index(array.step)), index(array.places[0]))
+    offset = builder.add(builder.mul(k, index(array.step_stride)), index(array.offsets[0]))
     return builder.gep(bases[array.name], [offset])
 
 
-def _place(emitter: Emitter, base: ir.Value, row: ir.Value) -> ir.Value:
+def _row_pointer(emitter: Emitter, base: ir.Value, row: ir.Value) -> ir.Value:
     pointer = emitter.builder.gep(base, [emitter.builder.mul(row, index(emitter.width))])
     return emitter.builder.bitcast(pointer, emitter.vector.as_pointer())
 
 
 def _load(emitter: Emitter, base: ir.Value, row: ir.Value) -> ir.Value:
-    return emitter.builder.load(_place(emitter, base, row), align=emitter.bytes)
+    return emitter.builder.load(_row_pointer(emitter, base, row), align=emitter.bytes)
 
 
 def _store(emitter: Emitter, value: ir.Value, base: ir.Value, row: ir.Value) -> None:
-    emitter.builder.store(value, _place(emitter, base, row), align=emitter.bytes)
+    emitter.builder.store(value, _row_pointer(emitter, base, row), align=emitter.bytes)
 
 
 def _splat(emitter: Emitter, base: ir.Value, offset: ir.Value) -> ir.Value:
@@ -221,12 +227,12 @@ def _clear(emitter: Emitter, sums: list[ir.Value]) -> None:
         emitter.builder.store(emitter.constant(0.0), total)
 
 
-def _add(emitter: Emitter, total: ir.Value, value: ir.Value) -> None:
+def _accumulate(emitter: Emitter, total: ir.Value, value: ir.Value) -> None:
     builder = emitter.builder
     builder.store(builder.fadd(builder.load(total), value, flags=emitter.flags), total)
 
 
-def _across(emitter: Emitter, value: ir.Value) -> ir.Value:
+def _sum_lanes(emitter: Emitter, value: ir.Value) -> ir.Value:
     """Sum over all lanes, from the first to the last."""
     builder = emitter.builder
     total = builder.extract_element(value, ir.Constant(ir.IntType(32), 0))

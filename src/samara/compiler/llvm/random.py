@@ -1,6 +1,6 @@
 """Counter-based random numbers as vector code, for many keys at once: bit-identical to `samara.core.random.words`.
 
-draw = drawing(("uniform", "normal", "normal"))
+draw = compile_draw(("uniform", "normal", "normal"))
 draw(keys, ticks)                                # (2, n) and (n,) of uint64 → (3, n)
 """
 
@@ -22,16 +22,16 @@ from samara.compiler.llvm.codegen import (
     vector_width,
 )
 from samara.compiler.llvm.math import Vector
-from samara.compiler.thread_pool import shares_of, side_by_side
-from samara.core.random import normal_in_lanes, philox, uniform_in_lanes
+from samara.compiler.thread_pool import parallel_task_count, run_parallel
+from samara.core.random import normal_lanes, philox, uniform_lanes
 from samara.core.types import Array
 
-WORK = 600  # vector instructions of a block of four normals
-EFFORT = 1
+INSTRUCTIONS_PER_BLOCK = 600  # vector instructions of a block of four normals
+OPTIMISATION_LEVEL = 1
 
 
 @cache
-def drawing(distributions: tuple[str, ...]) -> Callable[[Array, Array], Array]:
+def compile_draw(distributions: tuple[str, ...]) -> Callable[[Array, Array], Array]:
     """Return draw(keys, ticks): one number of each distribution, "uniform" or "normal", per pair of keys and tick; drone 0."""
     width = vector_width("float64")
 
@@ -43,11 +43,11 @@ def drawing(distributions: tuple[str, ...]) -> Callable[[Array, Array], Array]:
         target = np.empty((len(distributions), n))
         addresses = arrays[0].ctypes.data, arrays[1].ctypes.data, target.ctypes.data
         tiles, tiled_count = n // width, width * (n // width)
-        shares = shares_of(tiles * -(-len(distributions) // 4) * WORK)
+        shares = parallel_task_count(tiles * -(-len(distributions) // 4) * INSTRUCTIONS_PER_BLOCK)
         cuts = [width * (tiles * i // shares) for i in range(shares + 1)]
         if tiled_count:
             call = _code(distributions, width).call
-            side_by_side([partial(call, *addresses, first, last, n) for first, last in pairwise(cuts)])
+            run_parallel([partial(call, *addresses, first, last, n) for first, last in pairwise(cuts)])
         if n > tiled_count:
             _code(distributions, 1).call(*addresses, tiled_count, n, n)
         return target
@@ -60,7 +60,7 @@ def _code(distributions: tuple[str, ...], width: int) -> MachineCode:
     module = new_module()
     builder, arguments = new_function(module, "draw", [INDEX] * 6)
     _emit(builder, arguments, distributions, width)
-    return machine_code(module, "draw", EFFORT)
+    return machine_code(module, "draw", OPTIMISATION_LEVEL)
 
 
 def _emit(builder: ir.IRBuilder, arguments: Sequence[ir.Value], distributions: tuple[str, ...], width: int) -> None:
@@ -82,10 +82,10 @@ def _emit(builder: ir.IRBuilder, arguments: Sequence[ir.Value], distributions: t
 
     key, tick = (load_row(keys, 0), load_row(keys, 1)), load_row(ticks, 0)
     for block in range(-(-len(distributions) // 4)):
-        counter = tick.like(block), tick.like(0), tick & 0xFFFFFFFF, tick >> 32
+        counter = tick.broadcast(block), tick.broadcast(0), tick & 0xFFFFFFFF, tick >> 32
         for row, word in enumerate(philox(counter, key), 4 * block):
             if row < len(distributions):
-                number = normal_in_lanes(word) if distributions[row] == "normal" else uniform_in_lanes(word)
+                number = normal_lanes(word) if distributions[row] == "normal" else uniform_lanes(word)
                 builder.store(number.value, row_pointer(target, row, doubles), align=8)
     next_drone = builder.add(drone, index(width))
     drone.add_incoming(next_drone, builder.block)

@@ -17,10 +17,10 @@ from samara.compiler.llvm.codegen import (
     INDEX,
     Emitter,
     align_stack,
-    assembly_of,
-    bytes_of,
+    byte_size,
+    compile_engine,
     element_type,
-    engine_of,
+    emit_assembly,
     index,
     load_vector,
     new_function,
@@ -29,9 +29,9 @@ from samara.compiler.llvm.codegen import (
     store_vector,
     vector_width,
 )
-from samara.compiler.scan import Quiet, Run, Templates
-from samara.compiler.thread_pool import shares_of, side_by_side
-from samara.compiler.trace.program import Guarded, Program, program_of_body
+from samara.compiler.scan import CompiledScan, IdlePath, Templates
+from samara.compiler.thread_pool import parallel_task_count, run_parallel
+from samara.compiler.trace.program import GuardedProgram, Program, trace_body
 from samara.core.quantity import Scalar
 from samara.core.tree import Tree, flatten
 
@@ -41,19 +41,19 @@ class Kernel(NamedTuple):
 
     call: Callable[..., None]
     advance: Callable[..., None]
-    advance_briefly: Callable[..., None]
+    advance_with_lock: Callable[..., None]
     width: int
     source: str
-    effort: int
+    optimisation_level: int
     engine: llvm.ExecutionEngine
 
     @property
     def assembly(self) -> str:
         """The machine code as assembly text, compiled again on each access."""
-        return assembly_of(self.source, self.effort)
+        return emit_assembly(self.source, self.optimisation_level)
 
 
-class Shape(NamedTuple):
+class ScanShape(NamedTuple):
     """Component counts of a scan's carry, per-step inputs and outputs; for each held input and for the inputs whether they are
     shared by all drones (uniform)."""
 
@@ -65,13 +65,18 @@ class Shape(NamedTuple):
 
 
 def scan_kernel(
-    program: Program | Guarded, shape: Shape, dtype: str, width: int, fast: bool = False, effort: int = 3
+    program: Program | GuardedProgram,
+    shape: ScanShape,
+    dtype: str,
+    width: int,
+    fast: bool = False,
+    optimisation_level: int = 3,
 ) -> Kernel:
     """for tile: carry ← memory; for k < steps: carry, out ← body(carry, held, inputs[k]); memory ← carry.
 
     Arrays are component-first: carry (nc, n), varying held inputs (nv, n), inputs (steps, ni, n) or (steps, ni), outputs
-    (steps // every, no, n). `first` and `last` are drones; a tile is `width` of them. `effort` is LLVM's optimisation level:
-    a loop needs loop-invariant code motion, straight-line code from a trace gains little.
+    (steps // every, no, n). `first` and `last` are drones; a tile is `width` of them. `optimisation_level` is LLVM's
+    optimisation level: a loop needs loop-invariant code motion, straight-line code from a trace gains little.
     """
     module = new_module()
     element = element_type(dtype)
@@ -179,7 +184,7 @@ def scan_kernel(
     builder.cbranch(builder.icmp_signed("<", next_drone, last), blocks["tile"], blocks["exit"])
     ir.IRBuilder(blocks["exit"]).ret_void()
     _add_single_entry(module, function, pointer)
-    return _machine_code(str(module), width, effort)
+    return _machine_code(str(module), width, optimisation_level)
 
 
 def _add_single_entry(module: ir.Module, scan: ir.Function, pointer: ir.Type) -> None:
@@ -194,7 +199,7 @@ def _add_single_entry(module: ir.Module, scan: ir.Function, pointer: ir.Type) ->
 
 
 def _machine_code(source: str, width: int, optimisation_level: int) -> Kernel:
-    engine = engine_of(source, optimisation_level)
+    engine = compile_engine(source, optimisation_level)
     prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, *[ctypes.c_int64] * 5)
     advance_types = None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
     return Kernel(
@@ -209,7 +214,7 @@ def _machine_code(source: str, width: int, optimisation_level: int) -> Kernel:
 
 
 def row_kernel(
-    program: Program | Guarded,
+    program: Program | GuardedProgram,
     skip: Program | None,
     inputs: int,
     dtype: str,
@@ -223,7 +228,7 @@ def row_kernel(
     computed. Returns the engine with the function "stage".
     """
     module = new_module()
-    element_bytes, vector = bytes_of(element_type(dtype)), ir.VectorType(element_type(dtype), width)
+    element_bytes, vector = byte_size(element_type(dtype)), ir.VectorType(element_type(dtype), width)
     builder, (rows, lane) = new_function(module, "stage", [INDEX.as_pointer(), INDEX])
     exit_block = builder.append_basic_block("exit")
     offset = builder.mul(lane, index(element_bytes))
@@ -235,39 +240,48 @@ def row_kernel(
     emitter = Emitter(module, builder, dtype, width, fast)
     if skip is not None:
         body = builder.append_basic_block("body")
-        input_indices = {instruction.place[1] for instruction in skip.instructions if instruction.operation == "input"}
+        input_indices = {
+            instruction.location[1] for instruction in skip.instructions if instruction.operation == "input"
+        }
         skip_inputs = {k: builder.load(row_pointer(k), align=element_bytes) for k in sorted(input_indices)}
         ((condition,),) = emitter.run(skip, ((), skip_inputs))
         builder.cbranch(emitter.all_lanes(condition), exit_block, body)
         builder.position_at_end(body)
-    input_indices = {instruction.place[1] for instruction in program.instructions if instruction.operation == "input"}
+    input_indices = {
+        instruction.location[1] for instruction in program.instructions if instruction.operation == "input"
+    }
     values = {k: builder.load(row_pointer(k), align=element_bytes) for k in sorted(input_indices)}
     outputs = emitter.run(program, ((), values))[0]
     for k, value in enumerate(outputs):
         builder.store(value, row_pointer(inputs + k), align=element_bytes)
     builder.branch(exit_block)
     ir.IRBuilder(exit_block).ret_void()
-    return engine_of(str(module), optimisation_level)
+    return compile_engine(str(module), optimisation_level)
 
 
 def compile_scan_llvm(
     body: Callable[[Tree, Tree, Tree], tuple[Tree, Tree]],
     templates: Templates,
-    idle_path: Quiet | None = None,
+    idle_path: IdlePath | None = None,
     *,
     dtype: str,
     fast: bool = False,
     threads: int | None = None,
-) -> Run:
+) -> CompiledScan:
     """Trace a scan and compile it to vector code."""
-    program = program_of_body(body, templates, idle_path)
+    program = trace_body(body, templates, idle_path)
     sizes = [len(flatten(template)) for template in templates]
     return compile_scan_program(program, sizes, dtype=dtype, fast=fast, threads=threads)
 
 
 def compile_scan_program(
-    program: Program | Guarded, sizes: Sequence[int], *, dtype: str, fast: bool = False, threads: int | None = None
-) -> Run:
+    program: Program | GuardedProgram,
+    sizes: Sequence[int],
+    *,
+    dtype: str,
+    fast: bool = False,
+    threads: int | None = None,
+) -> CompiledScan:
     """Compile a program with input groups (carry, held, inputs) of these sizes and output groups (carry, outputs) to a scan.
 
     Full tiles run at the widest registers, the remaining drones one at a time. A kernel is compiled for each combination of
@@ -280,7 +294,7 @@ def compile_scan_program(
     def kernel(uniform: tuple[bool, ...], inputs_uniform: bool, width: int) -> Kernel:
         key = (uniform, inputs_uniform, width)
         if key not in kernels:
-            shape = Shape(sizes[0], uniform, sizes[2], inputs_uniform, outputs)
+            shape = ScanShape(sizes[0], uniform, sizes[2], inputs_uniform, outputs)
             kernels[key] = scan_kernel(program, shape, dtype, width, fast)
         return kernels[key]
 
@@ -300,7 +314,7 @@ def compile_scan_program(
             )
         if (varying_values.size and varying_values.shape[1] != n) or not (inputs_uniform or np.shape(inputs)[2] == n):
             raise ValueError(
-                f"held values and inputs of their own for each drone must have length {n}, as the state has"
+                f"held inputs and inputs that differ between drones must have length {n}, the batch size of the carry"
             )
         input_array = np.ascontiguousarray(inputs, dtype=dtype) if inputs is not None else uniform_values
         recorded = np.empty((steps // every, outputs, n), dtype=dtype)
@@ -313,9 +327,9 @@ def compile_scan_program(
 
         if tiled_count:
             kernel(uniform, inputs_uniform, width)
-            shares = shares_of(tiles * steps * len(program.instructions), threads)
+            shares = parallel_task_count(tiles * steps * len(program.instructions), threads)
             bounds = [width * (tiles * i // shares) for i in range(shares + 1)]
-            side_by_side([partial(run_drones, first, last, width) for first, last in pairwise(bounds)])
+            run_parallel([partial(run_drones, first, last, width) for first, last in pairwise(bounds)])
         if n > tiled_count:
             run_drones(tiled_count, n, 1)
         return carry, recorded
@@ -331,7 +345,7 @@ def compile_program(
     flat_index = {location: k for k, location in enumerate(locations)}
     flat_program = program._replace(
         instructions=tuple(
-            instruction._replace(place=(1, flat_index[instruction.place]))
+            instruction._replace(location=(1, flat_index[instruction.location]))
             if instruction.operation == "input"
             else instruction
             for instruction in program.instructions
@@ -339,7 +353,9 @@ def compile_program(
         outputs=((), program.outputs[0]),
     )
     count = len(program.outputs[0])
-    kernel = scan_kernel(flat_program, Shape(0, (True,) * len(locations), 0, True, count), dtype, 1, fast, effort=0)
+    kernel = scan_kernel(
+        flat_program, ScanShape(0, (True,) * len(locations), 0, True, count), dtype, 1, fast, optimisation_level=0
+    )
 
     def call(numbers: Sequence[float]) -> Scalar:
         arguments, results = np.array(numbers, dtype=dtype), np.empty(count, dtype=dtype)

@@ -1,6 +1,6 @@
 """An interpreter of tapes in machine code: tabulates a taped function at many values of its scalar without compiling the tape.
 
-    program, numbers = taped(function)
+    program, numbers = record_tape(function)
     tabulator(program)(rows, times, np.array(numbers))       # rows[k] ← leaves of function(times[k])
 
 A trajectory is needed at a few hundred times, and an event in flight creates a new one: compiling it would take longer than
@@ -27,14 +27,16 @@ from samara.compiler.llvm.codegen import (
     splat,
     vector_width,
 )
-from samara.compiler.trace.program import Program, without_unused
+from samara.compiler.trace.program import Program, eliminate_dead_code
 from samara.core.portable_math import ELEMENTARY
 from samara.core.types import Array
 
 DTYPE = "float64"
-EFFORT = 0  # of LLVM: unrolling these loops gains no speed and takes five times as long to compile
-TILE = 384  # lanes: the rows in use stay in the L1 cache, and decoding an instruction costs little beside executing it
-WORDS = 5  # of an instruction: operation, target, and up to three operands
+OPTIMISATION_LEVEL = 0  # LLVM's level: unrolling these loops gains no speed and takes five times as long to compile
+LANES_PER_TILE = (
+    384  # lanes: the rows in use stay in the L1 cache, and decoding an instruction costs little beside executing it
+)
+WORDS_PER_INSTRUCTION = 5  # operation, target, and up to three operands
 ARITHMETIC = {
     **dict.fromkeys(("negate", "sqrt", "floor"), ("r",)),
     **dict.fromkeys(("add", "multiply", "equal"), ("rr", "rn")),
@@ -43,18 +45,20 @@ ARITHMETIC = {
     "select": ("rrr", "rrn", "rnr", "rnn"),
 }
 """The operand types of each operation: r is a row of lanes, n one number for all of them."""
-COMMON = frozenset({"sin", "cos", "atan2"})  # in every interpreter, so that one serves almost every tape
-EITHER_WAY = ("add", "multiply", "equal")
+COMMON_FUNCTIONS = frozenset(
+    {"sin", "cos", "atan2"}
+)  # part of every interpreter, so that one interpreter serves almost every tape
+COMMUTATIVE = ("add", "multiply", "equal")
 
 
 @lru_cache(maxsize=256)
 def tabulator(program: Program) -> Callable[[Array, Array, Array], None]:
     """Return fill(into, values, numbers): into[k, i] ← output i at values[k]; into (n, outputs) may have any strides."""
-    interpreter = _reader(
-        COMMON | ELEMENTARY.intersection(instruction.operation for instruction in program.instructions)
+    interpreter = _compile_interpreter(
+        COMMON_FUNCTIONS | ELEMENTARY.intersection(instruction.operation for instruction in program.instructions)
     )
-    code, row_count = _code(without_unused(program), interpreter.operations)
-    output_count, row_buffer = len(program.outputs[0]), np.empty(row_count * TILE)
+    code, row_count = _encode(eliminate_dead_code(program), interpreter.operations)
+    output_count, row_buffer = len(program.outputs[0]), np.empty(row_count * LANES_PER_TILE)
     code_address, count, row_address = code.ctypes.data, len(code), row_buffer.ctypes.data
 
     def fill(target: Array, values: Array, numbers: Array) -> None:
@@ -75,14 +79,14 @@ def tabulator(program: Program) -> Callable[[Array, Array, Array], None]:
     return fill
 
 
-class Reader(NamedTuple):
+class TapeInterpreter(NamedTuple):
     """Machine code that executes tapes, and the opcode of each operation and its operand types."""
 
     code: MachineCode
     operations: dict[tuple[str, str], int]
 
 
-def _code(program: Program, operations: dict[tuple[str, str], int]) -> tuple[Array, int]:
+def _encode(program: Program, operations: dict[tuple[str, str], int]) -> tuple[Array, int]:
     """Encode the instructions as words, and count the rows they need: a row is reused after the last use of its content."""
     last_use = {operand: k for k, instruction in enumerate(program.instructions) for operand in instruction.arguments}
     last_use |= dict.fromkeys(program.outputs[0], len(program.instructions))
@@ -94,12 +98,12 @@ def _code(program: Program, operations: dict[tuple[str, str], int]) -> tuple[Arr
     def new_row() -> int:
         nonlocal row_count
         if not free:
-            free.append(row_count * TILE)
+            free.append(row_count * LANES_PER_TILE)
             row_count += 1
         return free.pop()
 
     def write(operation: str, target: int, operands: Sequence[tuple[str, int]]) -> None:
-        if operation in EITHER_WAY and operands[0][0] == "n":
+        if operation in COMMUTATIVE and operands[0][0] == "n":
             operands = operands[::-1]
         operand_types, operand_locations = (
             "".join(operand_type for operand_type, _ in operands),
@@ -110,7 +114,7 @@ def _code(program: Program, operations: dict[tuple[str, str], int]) -> tuple[Arr
                 operations[operation, operand_types],
                 target,
                 *operand_locations,
-                *[0] * (WORDS - 2 - len(operand_locations)),
+                *[0] * (WORDS_PER_INSTRUCTION - 2 - len(operand_locations)),
             ]
         )
 
@@ -124,18 +128,18 @@ def _code(program: Program, operations: dict[tuple[str, str], int]) -> tuple[Arr
         if instruction.operation != "input":
             locations[k] = "r", new_row()
             write(instruction.operation, locations[k][1], operands)
-        elif instruction.place[0]:
-            locations[k] = "n", instruction.place[1]
+        elif instruction.location[0]:
+            locations[k] = "n", instruction.location[1]
         elif k in last_use:
             locations[k] = "r", new_row()
             write("take", locations[k][1], ())
     for field, operand in enumerate(program.outputs[0]):
         write("give", field, [locations[operand]])
-    return np.array(words, dtype=np.int64).reshape(-1, WORDS), row_count
+    return np.array(words, dtype=np.int64).reshape(-1, WORDS_PER_INSTRUCTION), row_count
 
 
 @cache
-def _reader(functions: frozenset[str]) -> Reader:
+def _compile_interpreter(functions: frozenset[str]) -> TapeInterpreter:
     """Compile the interpreter for tapes with these elementary functions besides the arithmetic."""
     operand_types = ARITHMETIC | {name: ("rr", "rn", "nr") if name == "atan2" else ("r",) for name in sorted(functions)}
     variants = [(name, kinds) for name, type_strings in operand_types.items() for kinds in type_strings]
@@ -144,7 +148,7 @@ def _reader(functions: frozenset[str]) -> Reader:
     pointer = DOUBLE.as_pointer()
     kinds = [INDEX.as_pointer(), INDEX, pointer, pointer, pointer, INDEX, pointer, INDEX, INDEX]
     _InterpreterEmitter(*new_function(module, "read", kinds)).emit(operations)
-    return Reader(machine_code(module, "read", EFFORT, keeps_lock=True), operations)
+    return TapeInterpreter(machine_code(module, "read", OPTIMISATION_LEVEL, holds_lock=True), operations)
 
 
 class _InterpreterEmitter:
@@ -157,13 +161,15 @@ class _InterpreterEmitter:
     def emit(self, operations: dict[tuple[str, str], int]) -> None:
         builder, function = self.builder, self.builder.function
         finished = function.append_basic_block("finished")
-        with loop(builder, builder.sdiv(self._plus(self.n, TILE - 1), index(TILE))) as tile:
-            self.first = builder.mul(tile, index(TILE))
+        with loop(builder, builder.sdiv(self._plus(self.n, LANES_PER_TILE - 1), index(LANES_PER_TILE))) as tile:
+            self.first = builder.mul(tile, index(LANES_PER_TILE))
             remaining = builder.sub(self.n, self.first)
-            self.lanes = builder.select(builder.icmp_signed("<", remaining, index(TILE)), remaining, index(TILE))
+            self.lanes = builder.select(
+                builder.icmp_signed("<", remaining, index(LANES_PER_TILE)), remaining, index(LANES_PER_TILE)
+            )
             self.vectors = builder.sdiv(self._plus(self.lanes, self.width - 1), index(self.width))
             with loop(builder, self.count) as k:
-                self.at = builder.mul(k, index(WORDS))
+                self.at = builder.mul(k, index(WORDS_PER_INSTRUCTION))
                 done, unknown = (function.append_basic_block(name) for name in ("done", "unknown"))
                 switch = builder.switch(self._word(0), unknown)
                 for (name, operand_types), opcode in operations.items():

@@ -1,5 +1,5 @@
 """Trace functions of scalars into programs."""
 
-from samara.core.lazy_import import lazily
+from samara.core.lazy_import import lazy_attributes
 
-__getattr__, __dir__ = lazily(__name__, __path__)
+__getattr__, __dir__ = lazy_attributes(__name__, __path__)

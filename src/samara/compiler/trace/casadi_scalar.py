@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import casadi
 
-from samara.core.block_ops import Grid, Layer, unrolled
-from samara.core.ops import selected
+from samara.core.block_ops import ConstantTable, Layer, unroll_loop
+from samara.core.ops import select_entry
 from samara.core.quantity import Scalar
-from samara.core.traced import TracedScalar, trace_error
+from samara.core.traced_scalar import TracedScalar, trace_error
 from samara.core.tree import Tree, flatten, unflatten
 
 SX = casadi.SX
@@ -73,25 +73,25 @@ class TracedLoop(NamedTuple):
     body: Callable[..., Tree]
     carry: Tree
     inputs: Tree
-    turns: int
+    max_iterations: int
     active: Callable[..., Tree] | None
 
 
-class Opaque(NamedTuple):
+class OpaqueOperation(NamedTuple):
     """An operation that CasADi treats as a black box: its arguments, and the symbols that represent its results."""
 
-    operation: Layer | Grid | TracedLoop
+    operation: Layer | ConstantTable | TracedLoop
     arguments: tuple[Scalar, ...]
-    rows: Scalar
+    results: Scalar
 
 
-_collected: ContextVar[list[Opaque] | None] = ContextVar("collected", default=None)
+_collected: ContextVar[list[OpaqueOperation] | None] = ContextVar("collected", default=None)
 
 
 @contextmanager
-def opaque_operations() -> Iterator[list[Opaque]]:
+def opaque_operations() -> Iterator[list[OpaqueOperation]]:
     """Collect the layers, lookups and loops that are called inside, in the order of their dependencies."""
-    collected: list[Opaque] = []
+    collected: list[OpaqueOperation] = []
     token = _collected.set(collected)
     try:
         yield collected
@@ -100,23 +100,30 @@ def opaque_operations() -> Iterator[list[Opaque]]:
 
 
 def _rows(
-    collected: list[Opaque], operation: Layer | Grid | TracedLoop, arguments: Sequence[Scalar], count: int
+    collected: list[OpaqueOperation],
+    operation: Layer | ConstantTable | TracedLoop,
+    arguments: Sequence[Scalar],
+    count: int,
 ) -> tuple[Scalar, ...]:
     rows = SX.sym("row", count)
-    collected.append(Opaque(operation, tuple(map(expression, arguments)), rows))
+    collected.append(OpaqueOperation(operation, tuple(map(expression, arguments)), rows))
     return tuple(Symbol(row) for row in casadi.vertsplit(rows))
 
 
 def layer(network_layer: Layer, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
     """Evaluate a layer: as symbols while opaque operations are collected, else as individual multiplications."""
     collected = _collected.get()
-    return network_layer.unrolled(x) if collected is None else _rows(collected, network_layer, x, network_layer.rows)
+    return (
+        network_layer.evaluate_unrolled(x)
+        if collected is None
+        else _rows(collected, network_layer, x, network_layer.rows)
+    )
 
 
-def lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
+def lookup(grid: ConstantTable, i: Scalar, j: Scalar) -> Scalar:
     """Look up an entry of a grid: as a symbol while opaque operations are collected, else by comparisons."""
     collected = _collected.get()
-    return selected(grid, i, j) if collected is None else _rows(collected, grid, (i, j), 1)[0]
+    return select_entry(grid, i, j) if collected is None else _rows(collected, grid, (i, j), 1)[0]
 
 
 def loop(
@@ -125,7 +132,7 @@ def loop(
     """Return the final carry of a loop: as symbols while opaque operations are collected, else unrolled."""
     collected = _collected.get()
     if collected is None:
-        return unrolled(body, carry, inputs, count, active)
+        return unroll_loop(body, carry, inputs, count, active)
     leaves = flatten(carry)
     traced_loop = TracedLoop(body, carry, inputs, count, active)
     rows = _rows(collected, traced_loop, [*leaves, *flatten(inputs)], len(leaves))

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import casadi
 
-from samara.compiler.scan import Quiet
+from samara.compiler.scan import IdlePath
 from samara.compiler.trace.casadi_scalar import Symbol, TracedLoop, expression, opaque_operations
-from samara.core.block_ops import Grid, Layer
+from samara.core.block_ops import ConstantTable, Layer
 from samara.core.quantity import Scalar
-from samara.core.traced import tracing
+from samara.core.traced_scalar import locate_trace_errors
 from samara.core.tree import Tree, flatten, unflatten
 
 OPERATIONS = {
@@ -51,18 +51,18 @@ CONDITIONS = frozenset({"less", "less_equal", "equal", "not_equal", "not", "and"
 
 
 class Instruction(NamedTuple):
-    """One operation on earlier results; `constant` for "constant", `place` (group, index) for "input".
+    """One operation on earlier results; `constant` for "constant", `location` (group, index) for "input".
 
-    A "layer" computes all rows of a layer at once, a "loop" its whole carry, and a "row" is element `place[1]` of either.
+    A "layer" computes all rows of a layer at once, a "loop" its whole carry, and a "row" is element `location[1]` of either.
     A "lookup" reads the entry of a grid at two indices.
     """
 
     operation: str
     arguments: tuple[int, ...] = ()
     constant: float = 0.0
-    place: tuple[int, int] = (0, 0)
+    location: tuple[int, int] = (0, 0)
     layer: Layer | None = None
-    grid: Grid | None = None
+    grid: ConstantTable | None = None
     loop: "Loop | None" = None
 
 
@@ -74,90 +74,93 @@ class Program(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """carry ← body(k, carry, inputs), `turns` times or while `active(carry, inputs)`; operands are the carry, then inputs."""
+    """carry ← body(k, carry, inputs), `max_iterations` times or while `active(carry, inputs)`; operands are the carry,
+    then inputs."""
 
-    turns: int
-    carried: int
+    max_iterations: int
+    carry_size: int
     body: Program
     active: Program | None
 
     @property
     def size(self) -> int:
         """Instruction count over all iterations."""
-        return self.turns * (work(self.body) + (work(self.active) if self.active else 0))
+        return self.max_iterations * (
+            instruction_count(self.body) + (instruction_count(self.active) if self.active else 0)
+        )
 
 
-class Guarded(NamedTuple):
-    """A full program (`whole`), a shorter one (`quiet`) whose last output is the condition that its results are valid, and a
-    condition (`idle`) for trying the shorter one."""
+class GuardedProgram(NamedTuple):
+    """A full program (`full`), a shorter one (`idle_path`) whose last output is the condition that its results are valid, and a
+    condition (`guard`) for trying the shorter one."""
 
-    idle: Program
-    quiet: Program
-    whole: Program
+    guard: Program
+    idle_path: Program
+    full: Program
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
         """The instructions of the full program."""
-        return self.whole.instructions
+        return self.full.instructions
 
     @property
     def outputs(self) -> tuple[tuple[int, ...], ...]:
         """The outputs of the full program."""
-        return self.whole.outputs
+        return self.full.outputs
 
 
-def program_of(function: Callable[..., Tree], *templates: Tree) -> Program:
+def trace_program(function: Callable[..., Tree], *templates: Tree) -> Program:
     """Trace `function(*arguments)`, arguments shaped like the templates; one output group per element of its result."""
     symbols = [casadi.SX.sym(f"x{i}", len(flatten(template))) for i, template in enumerate(templates)]
     arguments = [
         unflatten(template, iter([Symbol(component) for component in casadi.vertsplit(x)] if x.numel() else []))
         for template, x in zip(templates, symbols, strict=True)
     ]
-    with tracing(), opaque_operations() as opaque:
+    with locate_trace_errors(), opaque_operations() as opaque:
         results = [casadi.vertcat(*map(expression, flatten(result))) for result in function(*arguments)]
     if not opaque:
-        return program_of_expressions(symbols, results)
-    symbols_and_rows = [*symbols, *(call.rows for call in opaque)]
+        return program_from_expressions(symbols, results)
+    symbols_and_rows = [*symbols, *(call.results for call in opaque)]
     expressions = [*results, *(casadi.vertcat(*call.arguments) for call in opaque)]
     calls = [_instruction(call.operation) for call in opaque]
-    return _insert_calls(program_of_expressions(symbols_and_rows, expressions), len(symbols), calls)
+    return _insert_calls(program_from_expressions(symbols_and_rows, expressions), len(symbols), calls)
 
 
-def _instruction(operation: Layer | Grid | TracedLoop) -> Instruction:
+def _instruction(operation: Layer | ConstantTable | TracedLoop) -> Instruction:
     if isinstance(operation, Layer):
         return Instruction("layer", layer=operation)
-    if isinstance(operation, Grid):
+    if isinstance(operation, ConstantTable):
         return Instruction("lookup", grid=operation)
-    return Instruction("loop", loop=loop_of(operation, program_of))
+    return Instruction("loop", loop=trace_loop(operation, trace_program))
 
 
-def loop_of(traced_loop: TracedLoop, trace: Callable[..., Program]) -> Loop:
-    """Trace the body and the condition of a loop with `program_of` or `program_as_written`."""
+def trace_loop(traced_loop: TracedLoop, trace: Callable[..., Program]) -> Loop:
+    """Trace the body and the condition of a loop with `trace_program` or `trace_unsimplified`."""
     body, carry, inputs, turns, active = traced_loop
     condition = None if active is None else trace(lambda *arguments: (active(*arguments),), carry, inputs)
     iteration = trace(lambda *arguments: (body(*arguments),), 0.0, carry, inputs)
     return Loop(turns, len(flatten(carry)), iteration, condition)
 
 
-def program_of_body(
-    body: Callable[..., Tree], templates: tuple[Scalar, ...], idle_path: Quiet | None
-) -> Program | Guarded:
+def trace_body(
+    body: Callable[..., Tree], templates: tuple[Scalar, ...], idle_path: IdlePath | None
+) -> Program | GuardedProgram:
     """Trace the body of a scan, and its idle path if it has one."""
-    full = program_of(body, *templates)
+    full = trace_program(body, *templates)
     if idle_path is None:
         return full
     idle, idle_body = idle_path
-    return Guarded(
-        program_of(lambda *arguments: (idle(*arguments),), *templates), program_of(idle_body, *templates), full
+    return GuardedProgram(
+        trace_program(lambda *arguments: (idle(*arguments),), *templates), trace_program(idle_body, *templates), full
     )
 
 
-def program_of_expressions(symbols: list[casadi.SX], results: list[casadi.SX]) -> Program:
+def program_from_expressions(symbols: list[casadi.SX], results: list[casadi.SX]) -> Program:
     """Return the program that computes CasADi expressions; one input group per symbol, one output group per result."""
     sizes = [int(casadi.SX(result).numel()) for result in results]
     shared = casadi.cse(casadi.vertcat(*results))
     traced = casadi.Function("traced", symbols, [shared])
-    return _grouped(_single_assignment(traced), sizes)
+    return _group_outputs(_single_assignment(traced), sizes)
 
 
 def _single_assignment(traced: casadi.Function) -> Program:
@@ -176,7 +179,7 @@ def _single_assignment(traced: casadi.Function) -> Program:
         if operation == casadi.OP_CONST:
             instruction = Instruction("constant", constant=float(traced.instruction_constant(k)))
         elif operation == casadi.OP_INPUT:
-            instruction = Instruction("input", place=(sources[0], sources[1]))
+            instruction = Instruction("input", location=(sources[0], sources[1]))
         elif operation == casadi.OP_FABS:  # CasADi simplifies only √(x²) to it
             x, zero = registers[sources[0]], len(instructions)
             instructions += [
@@ -194,7 +197,7 @@ def _single_assignment(traced: casadi.Function) -> Program:
         registers[targets[0]] = len(instructions)
         instructions.append(instruction)
     order = tuple(outputs[i] for i in range(len(outputs)))
-    return without_unused(Program(tuple(instructions), (order,)))
+    return eliminate_dead_code(Program(tuple(instructions), (order,)))
 
 
 def _merge_selection(instruction: Instruction, earlier: list[Instruction]) -> Instruction:
@@ -211,7 +214,7 @@ def _merge_selection(instruction: Instruction, earlier: list[Instruction]) -> In
     return instruction
 
 
-def without_unused(program: Program) -> Program:
+def eliminate_dead_code(program: Program) -> Program:
     """Remove the instructions on which no output depends."""
     used = {i for group in program.outputs for i in group}
     for i in range(len(program.instructions) - 1, -1, -1):
@@ -234,8 +237,8 @@ def _insert_calls(program: Program, groups: int, calls: list[Instruction]) -> Pr
     source, output_count = program.instructions, len(program.outputs) - len(calls)
     rows: list[list[int]] = [[] for _ in calls]
     for i, instruction in enumerate(source):
-        if instruction.operation == "input" and instruction.place[0] >= groups:
-            rows[instruction.place[0] - groups].append(i)
+        if instruction.operation == "input" and instruction.location[0] >= groups:
+            rows[instruction.location[0] - groups].append(i)
     instructions: list[Instruction] = []
     new_index: dict[int, int] = {}
 
@@ -262,16 +265,16 @@ def _insert_calls(program: Program, groups: int, calls: list[Instruction]) -> Pr
                 new_index[i] = result
                 continue
             new_index[i] = len(instructions)
-            instructions.append(Instruction("row", (result,), place=(0, source[i].place[1])))
+            instructions.append(Instruction("row", (result,), location=(0, source[i].location[1])))
     add(i for group in program.outputs[:output_count] for i in group)
-    return without_unused(
+    return eliminate_dead_code(
         Program(
             tuple(instructions), tuple(tuple(new_index[i] for i in group) for group in program.outputs[:output_count])
         )
     )
 
 
-def work(program: Program) -> int:
+def instruction_count(program: Program) -> int:
     """Count the instructions, including every multiplication of a layer and every iteration of a loop."""
     sizes = [
         block.size
@@ -282,7 +285,7 @@ def work(program: Program) -> int:
     return len(program.instructions) + sum(sizes)
 
 
-def _grouped(program: Program, sizes: list[int]) -> Program:
+def _group_outputs(program: Program, sizes: list[int]) -> Program:
     indices, groups = iter(program.outputs[0]), []
     for size in sizes:
         groups.append(tuple(next(indices) for _ in range(size)))

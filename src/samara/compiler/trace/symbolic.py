@@ -3,7 +3,7 @@
     x = symbols("x", 3)                                     # scalars with the arithmetic of `samara.core.ops`
     y = (x[0] * x[1], sin(x[2]))
     jacobian(y, x)                                          # {(0, 0): x₁, (0, 1): x₀, (1, 2): cos x₂}
-    program = program_of_symbols([x], [y])                  # for `compile_loops`, `compile_program` and C
+    program = program_from_symbols([x], [y])                # for `compile_loops`, `compile_program` and C
 
 Vectors are lists, matrices NumPy arrays of objects: `np.array(x).reshape(…)`, `A @ B` and `A.T` accept symbols as well as
 numbers. Matrix entries that are the number 0 cost nothing: products with them are dropped.
@@ -16,8 +16,8 @@ import casadi
 import numpy as np
 
 from samara.compiler.trace.casadi_scalar import SX, Symbol, expression
-from samara.compiler.trace.program import Program, program_of_expressions
-from samara.compiler.trace.tape_scalar import play
+from samara.compiler.trace.program import Program, program_from_expressions
+from samara.compiler.trace.tape_scalar import evaluate_program
 from samara.core.quantity import Scalar
 from samara.core.tree import Tree, flatten, unflatten
 
@@ -30,35 +30,37 @@ def symbols(name: str, count: int) -> list[Symbol]:
     return [Symbol(entry) for entry in casadi.vertsplit(SX.sym(name, count))] if count else []
 
 
-def program_of_symbols(inputs: Sequence[Sequence[Symbol]], outputs: Sequence[Scalar]) -> Program:
+def program_from_symbols(inputs: Sequence[Sequence[Symbol]], outputs: Sequence[Scalar]) -> Program:
     """Return the program of expressions: a group of inputs for each vector of symbols, one of outputs for each result.
 
     A result is a scalar, or a nested tuple, list or array of scalars, in the order of its leaves.
     """
-    return program_of_expressions([_column(x) for x in inputs], [_column(_leaves(result)) for result in outputs])
+    return program_from_expressions([_column(x) for x in inputs], [_column(_leaves(result)) for result in outputs])
 
 
-def jacobian(outputs: Iterable[Scalar], unknowns: Sequence[Symbol], at: Mapping[int, float] | None = None) -> Entries:
+def jacobian(
+    outputs: Iterable[Scalar], unknowns: Sequence[Symbol], values: Mapping[int, float] | None = None
+) -> Entries:
     """∂yᵢ/∂xⱼ, exact; entries that are identically 0 are left out, constants are numbers.
 
-    `at` replaces some of the symbols by numbers, {index in `by`: number}, for the derivative at a point.
+    `values` replaces some of the symbols by numbers, {index in `unknowns`: number}, for the derivative at a point.
     """
-    from samara.compiler.derivatives.forward import jacobian_of
+    from samara.compiler.derivatives.forward import jacobian_program
 
     column, variables = _column(_leaves(outputs)), _column(unknowns)
     other_symbols = [x for x in casadi.symvar(column) if not casadi.depends_on(x, variables)]
-    program = program_of_expressions([variables, casadi.vertcat(*other_symbols)], [column])
-    derivative = jacobian_of(program, [len(unknowns), len(other_symbols)], [0])
-    point = [x if at is None else at.get(index, x) for index, x in enumerate(unknowns)]
-    entries = play(derivative.program, [point, [Symbol(x) for x in other_symbols]])[-1]
+    program = program_from_expressions([variables, casadi.vertcat(*other_symbols)], [column])
+    derivative = jacobian_program(program, [len(unknowns), len(other_symbols)], [0])
+    point = [x if values is None else values.get(index, x) for index, x in enumerate(unknowns)]
+    entries = evaluate_program(derivative.program, [point, [Symbol(x) for x in other_symbols]])[-1]
     all_entries = {
-        index: _folded(entry)
+        index: _fold_constant(entry)
         for index, entry in zip(zip(derivative.rows, derivative.columns, strict=True), entries, strict=True)
     }
     return {index: entry for index, entry in all_entries.items() if not (type(entry) is float and entry == 0.0)}
 
 
-def _folded(entry: Scalar) -> Scalar:
+def _fold_constant(entry: Scalar) -> Scalar:
     return _scalar(entry.sx) if isinstance(entry, Symbol) else float(entry)
 
 

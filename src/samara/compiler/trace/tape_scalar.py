@@ -4,9 +4,9 @@ CasADi, which traces the physics, simplifies (b − a) + a to b and 0·x to 0. T
 from NumPy on the same source. A tape contains every operation in order, so that compiled code is bit-identical to NumPy,
 including signs of zeros.
 
-`taped(function)` returns a program whose constants are inputs, and their values. Two functions that differ only in constants,
-such as two paths between waypoints, have equal programs and share compiled code. `program_as_written(function, *templates)`
-leaves constants in the program, as `program_of` does.
+`record_tape(function)` returns a program whose constants are inputs, and their values. Two functions that differ only in
+constants, such as two paths between waypoints, have equal programs and share compiled code.
+`trace_unsimplified(function, *templates)` leaves constants in the program, as `trace_program` does.
 """
 
 import operator
@@ -16,34 +16,34 @@ from numbers import Real
 import numpy as np
 
 from samara.compiler.trace.casadi_scalar import TracedLoop
-from samara.compiler.trace.program import Instruction, Program, loop_of, without_unused
+from samara.compiler.trace.program import Instruction, Program, eliminate_dead_code, trace_loop
 from samara.core import ops
-from samara.core.block_ops import Grid, unrolled
+from samara.core.block_ops import ConstantTable, unroll_loop
 from samara.core.quantity import Scalar
-from samara.core.traced import TracedScalar, trace_error, tracing
+from samara.core.traced_scalar import TracedScalar, locate_trace_errors, trace_error
 from samara.core.tree import Tree, flatten, unflatten
 
 UNARY = ("sqrt", "floor", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
-LONGEST = 8000  # instructions; a longer tape takes as long to process as NumPy takes to run the function
+MAX_TAPE_LENGTH = 8000  # instructions; a longer tape takes as long to process as NumPy takes to run the function
 
 
-class Taped(TracedScalar):
+class TapeScalar(TracedScalar):
     """The result of one instruction of a tape: a number, or the condition of a comparison."""
 
-    __slots__ = ("at", "tape")
+    __slots__ = ("index", "tape")
 
-    def __init__(self, at: int, tape: "Tape") -> None:
-        self.at, self.tape = at, tape
+    def __init__(self, index: int, tape: "Tape") -> None:
+        self.index, self.tape = index, tape
 
-    def apply(self, operation: str, *operands: Scalar) -> "Taped":
-        return self.tape.note(operation, *operands)
+    def apply(self, operation: str, *operands: Scalar) -> "TapeScalar":
+        return self.tape.record(operation, *operands)
 
-    def __pow__(self, other: Scalar) -> "Taped":
-        if isinstance(other, Taped) or other != 2:
+    def __pow__(self, other: Scalar) -> "TapeScalar":
+        if isinstance(other, TapeScalar) or other != 2:
             raise trace_error("NumPy's powers differ between processors", "use samara.core.ops.power")
-        return self.tape.note("multiply", self, self)
+        return self.tape.record("multiply", self, self)
 
-    def __rpow__(self, other: Scalar) -> "Taped":
+    def __rpow__(self, other: Scalar) -> "TapeScalar":
         raise trace_error("NumPy's powers differ between processors", "use samara.core.ops.power")
 
 
@@ -53,52 +53,52 @@ class Tape:
     Repeated operations on the same results are recorded once.
     """
 
-    def __init__(self, longest: float = LONGEST) -> None:
-        self.longest = longest
+    def __init__(self, max_length: float = MAX_TAPE_LENGTH) -> None:
+        self.max_length = max_length
         self.instructions: list[Instruction] = []
-        self.numbers: list[float] = []
-        self._done: dict[Scalar, int] = {}
+        self.constants: list[float] = []
+        self._recorded: dict[Scalar, int] = {}
 
-    def scalar(self, group: int = 0, index: int = 0) -> Taped:
+    def add_input(self, group: int = 0, index: int = 0) -> TapeScalar:
         """Append an input and return it."""
-        return Taped(self._append(Instruction("input", place=(group, index))), self)
+        return TapeScalar(self._append(Instruction("input", location=(group, index))), self)
 
-    def note(self, operation: str, *operands: Scalar) -> Taped:
+    def record(self, operation: str, *operands: Scalar) -> TapeScalar:
         """Record an operation and return its result."""
-        arguments = tuple([self.place(operand) for operand in operands])
+        arguments = tuple([self.operand_index(operand) for operand in operands])
         key = (operation, arguments)
-        if key not in self._done:
-            self._done[key] = self._append(Instruction(operation, arguments))
-        return Taped(self._done[key], self)
+        if key not in self._recorded:
+            self._recorded[key] = self._append(Instruction(operation, arguments))
+        return TapeScalar(self._recorded[key], self)
 
-    def repeat(self, instruction: Instruction, *operands: Scalar) -> Taped:
+    def record_copy(self, instruction: Instruction, *operands: Scalar) -> TapeScalar:
         """Record a copy of an instruction with these operands."""
         if instruction == Instruction(instruction.operation, instruction.arguments):
-            return self.note(instruction.operation, *operands)
-        copied = instruction._replace(arguments=tuple([self.place(operand) for operand in operands]))
-        if copied not in self._done:
-            self._done[copied] = self._append(copied)
-        return Taped(self._done[copied], self)
+            return self.record(instruction.operation, *operands)
+        copied = instruction._replace(arguments=tuple([self.operand_index(operand) for operand in operands]))
+        if copied not in self._recorded:
+            self._recorded[copied] = self._append(copied)
+        return TapeScalar(self._recorded[copied], self)
 
-    def place(self, x: Scalar) -> int:
+    def operand_index(self, x: Scalar) -> int:
         """Return the index of the instruction that computes a number or an earlier result."""
-        if type(x) is Taped:
+        if type(x) is TapeScalar:
             if x.tape is not self:
                 raise ValueError(
-                    "a scalar of another trace; expected whatever the body of a loop reads in its `inputs`"
+                    "a scalar of another trace; expected every traced value that a loop body reads to be in its `inputs`"
                 )
-            return x.at
+            return x.index
         if type(x) is not float and not isinstance(x, Real):
             raise trace_error(f"{type(x).__name__} is not a scalar", "compute with scalars")
-        return self._number(float(x))
+        return self._add_constant(float(x))
 
-    def _number(self, x: float) -> int:
-        self.numbers.append(x)
-        return self._append(Instruction("input", place=(1, len(self.numbers) - 1)))
+    def _add_constant(self, x: float) -> int:
+        self.constants.append(x)
+        return self._append(Instruction("input", location=(1, len(self.constants) - 1)))
 
     def _append(self, instruction: Instruction) -> int:
-        if len(self.instructions) >= self.longest:
-            raise OverflowError(f"more than {self.longest} instructions")
+        if len(self.instructions) >= self.max_length:
+            raise OverflowError(f"more than {self.max_length} instructions")
         self.instructions.append(instruction)
         return len(self.instructions) - 1
 
@@ -106,26 +106,26 @@ class Tape:
 class TapeWithConstants(Tape):
     """A tape that records numbers as constants."""
 
-    def _number(self, x: float) -> int:
+    def _add_constant(self, x: float) -> int:
         key = ("constant", x.hex())
-        if key not in self._done:
-            self._done[key] = self._append(Instruction("constant", constant=x))
-        return self._done[key]
+        if key not in self._recorded:
+            self._recorded[key] = self._append(Instruction("constant", constant=x))
+        return self._recorded[key]
 
 
-def program_as_written(function: Callable[..., Tree], *templates: Tree) -> Program:
+def trace_unsimplified(function: Callable[..., Tree], *templates: Tree) -> Program:
     """Trace `function(*arguments)` without simplification; one input group per template, one output group per result."""
     tape = TapeWithConstants()
     arguments = [
-        unflatten(template, iter([tape.scalar(group, index) for index in range(len(flatten(template)))]))
+        unflatten(template, iter([tape.add_input(group, index) for index in range(len(flatten(template)))]))
         for group, template in enumerate(templates)
     ]
-    with tracing():
-        outputs = tuple(tuple(tape.place(leaf) for leaf in flatten(result)) for result in function(*arguments))
-    return without_unused(Program(tuple(tape.instructions), outputs))
+    with locate_trace_errors():
+        outputs = tuple(tuple(tape.operand_index(leaf) for leaf in flatten(result)) for result in function(*arguments))
+    return eliminate_dead_code(Program(tuple(tape.instructions), outputs))
 
 
-def taped(function: Callable[[Scalar], Scalar]) -> tuple[Program, tuple[float, ...]]:
+def record_tape(function: Callable[[Scalar], Scalar]) -> tuple[Program, tuple[float, ...]]:
     """Return the program of a function of one scalar, and its constants: input groups (scalar,) and constants, one of outputs.
 
     Raises:
@@ -133,22 +133,22 @@ def taped(function: Callable[[Scalar], Scalar]) -> tuple[Program, tuple[float, .
         OverflowError: the tape is too long.
     """
     tape = Tape()
-    with tracing():
-        outputs = tuple(tape.place(leaf) for leaf in flatten(function(tape.scalar())))
-    return Program(tuple(tape.instructions), (outputs,)), tuple(tape.numbers)
+    with locate_trace_errors():
+        outputs = tuple(tape.operand_index(leaf) for leaf in flatten(function(tape.add_input())))
+    return Program(tuple(tape.instructions), (outputs,)), tuple(tape.constants)
 
 
-def played(program: Program, scalar: Scalar, constants: Sequence[Scalar]) -> list[Scalar]:
+def evaluate_tape(program: Program, scalar: Scalar, constants: Sequence[Scalar]) -> list[Scalar]:
     """Evaluate a taped program on a scalar of any backend and on constants, which may be such scalars too."""
-    return play(program, ((scalar,), constants))[0]
+    return evaluate_program(program, ((scalar,), constants))[0]
 
 
-def play(program: Program, groups: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
+def evaluate_program(program: Program, groups: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
     """Evaluate a program on groups of scalars of any backend, operation by operation; returns its groups of outputs."""
     results: list[Scalar] = []
     for instruction in program.instructions:
         if instruction.operation == "input":
-            results.append(groups[instruction.place[0]][instruction.place[1]])
+            results.append(groups[instruction.location[0]][instruction.location[1]])
         elif instruction.operation == "constant":
             results.append(instruction.constant)
         else:
@@ -161,20 +161,24 @@ def _execute(instruction: Instruction, operands: list[Scalar]) -> Scalar:
     if instruction.grid is not None:
         return ops.lookup(instruction.grid, *operands)
     if instruction.layer is not None:
-        return instruction.layer.unrolled(operands)
+        return instruction.layer.evaluate_unrolled(operands)
     if instruction.operation == "row":
-        return operands[0][instruction.place[1]]
+        return operands[0][instruction.location[1]]
     if instruction.loop is None:
         try:
             return _PYTHON_OPERATIONS[instruction.operation](*operands)
         except (ArithmeticError, ValueError):  # Python floats raise; compiled code gives infinity or NaN
             with np.errstate(all="ignore"):
                 return float(_PYTHON_OPERATIONS[instruction.operation](*map(np.float64, operands)))
-    body, active, carry_size = instruction.loop.body, instruction.loop.active, instruction.loop.carried
-    condition = None if active is None else lambda carry, inputs: play(active, (carry, inputs))[0][0]
-    iteration = lambda k, carry, inputs: tuple(play(body, ((k,), carry, inputs))[0])  # noqa: E731
-    return unrolled(
-        iteration, tuple(operands[:carry_size]), tuple(operands[carry_size:]), instruction.loop.turns, condition
+    body, active, carry_size = instruction.loop.body, instruction.loop.active, instruction.loop.carry_size
+    condition = None if active is None else lambda carry, inputs: evaluate_program(active, (carry, inputs))[0][0]
+    iteration = lambda k, carry, inputs: tuple(evaluate_program(body, ((k,), carry, inputs))[0])  # noqa: E731
+    return unroll_loop(
+        iteration,
+        tuple(operands[:carry_size]),
+        tuple(operands[carry_size:]),
+        instruction.loop.max_iterations,
+        condition,
     )
 
 
@@ -208,10 +212,10 @@ _PYTHON_OPERATIONS: dict[str, Callable[..., Tree]] = {
 # The operations of samara.core.ops, under the names it dispatches to -----------------------------------------------------
 
 
-def _operation(name: str) -> Callable[..., Taped]:
-    def record(*operands: Scalar) -> Taped:
-        tape = next(operand.tape for operand in operands if isinstance(operand, Taped))
-        return tape.note(name, *operands)
+def _operation(name: str) -> Callable[..., TapeScalar]:
+    def record(*operands: Scalar) -> TapeScalar:
+        tape = next(operand.tape for operand in operands if isinstance(operand, TapeScalar))
+        return tape.record(name, *operands)
 
     return record
 
@@ -221,10 +225,10 @@ atan2, equal, power = (_operation(name) for name in ("atan2", "equal", "power"))
 logical_and, logical_or, where = (_operation(name) for name in ("and", "or", "select"))
 
 
-def lookup(grid: Grid, i: Scalar, j: Scalar) -> Taped:
+def lookup(grid: ConstantTable, i: Scalar, j: Scalar) -> TapeScalar:
     """Record the lookup of a grid's entry as one instruction."""
-    tape = next(index.tape for index in (i, j) if isinstance(index, Taped))
-    return tape.repeat(Instruction("lookup", grid=grid), i, j)
+    tape = next(index.tape for index in (i, j) if isinstance(index, TapeScalar))
+    return tape.record_copy(Instruction("lookup", grid=grid), i, j)
 
 
 def loop(
@@ -232,8 +236,8 @@ def loop(
 ) -> Scalar:
     """Record a loop as one instruction, its body without simplification, and return its final carry."""
     leaves = [*flatten(carry), *flatten(inputs)]
-    tape = next(leaf.tape for leaf in leaves if isinstance(leaf, Taped))
-    traced_loop = loop_of(TracedLoop(body, carry, inputs, count, active), program_as_written)
-    result = tape.repeat(Instruction("loop", loop=traced_loop), *leaves)
-    rows = (tape.repeat(Instruction("row", place=(0, k)), result) for k in range(traced_loop.carried))
+    tape = next(leaf.tape for leaf in leaves if isinstance(leaf, TapeScalar))
+    traced_loop = trace_loop(TracedLoop(body, carry, inputs, count, active), trace_unsimplified)
+    result = tape.record_copy(Instruction("loop", loop=traced_loop), *leaves)
+    rows = (tape.record_copy(Instruction("row", location=(0, k)), result) for k in range(traced_loop.carry_size))
     return unflatten(carry, rows)

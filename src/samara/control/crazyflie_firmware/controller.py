@@ -20,23 +20,30 @@ from pathlib import Path
 from typing import IO, Any
 
 from samara.compiler.compiled_step import CompiledStep
-from samara.control.allocation import allocation_for, rotor_order
+from samara.control.allocation import build_allocation, quad_x_rotor_order
 from samara.control.controller_type import Controller, ControllerType
 from samara.control.crazyflie_firmware import worker
-from samara.control.crazyflie_firmware.conversions import FIELDS, firmware_inputs, numbers_of
-from samara.control.crazyflie_firmware.motors import FUNCTIONS, PREFIX, RATE, Curve, thrust_of_pwm, voltage_of_thrust
+from samara.control.crazyflie_firmware.conversions import FIELDS, firmware_inputs, flatten_inputs
+from samara.control.crazyflie_firmware.motors import (
+    FUNCTIONS,
+    PREFIX,
+    RATE,
+    ThrustPolynomial,
+    thrust_from_pwm,
+    voltage_from_thrust,
+)
 from samara.core.algebra import ZERO, Vec3
 from samara.core.lazy_import import MissingExtraError
 from samara.core.ops import safe_sqrt
 from samara.core.tree import flatten
-from samara.physics.multirotor import at_rest, steady_command
+from samara.physics.multirotor import state_at_rest, steady_command
 from samara.physics.rotors.propulsion import supply_voltage
 from samara.physics.rotors.rotor import density_ratio
 from samara.physics.types import CALM, Command, Reference, State, Vehicle
-from samara.vehicles.limits import within_limits
+from samara.vehicles.limits import clamp_command
 
 MODULE = "cffirmware"
-REQUEST = worker.request_format(FIELDS)
+REQUEST_FORMAT = worker.request_format(FIELDS)
 MAX_PROCESSES = 64  # one per drone: a batch of a thousand flights would start a thousand
 
 
@@ -48,7 +55,8 @@ def module_folder(name: str) -> str:
         spec = None
     if spec is None or not spec.origin:
         raise MissingExtraError(
-            f"{name} is the Crazyflie firmware's own: it needs {MODULE}, which is built from Bitcraze's crazyflie-firmware "
+            f"{name} is a controller of the Crazyflie firmware: it needs {MODULE}, built from Bitcraze's "
+            "crazyflie-firmware "
             "with `make bindings_python`"
         )
     file = Path(spec.origin)
@@ -60,13 +68,14 @@ class FirmwareError(ChildProcessError):
 
 
 class FirmwareProcess:
-    """The firmware in a process; `tick(numbers, supply)` returns the PWM of four motors; `curve` is the thrust curve."""
+    """The firmware in a process; `tick(inputs, supply)` returns the PWM of four motors; `curve` is the thrust curve."""
 
     def __init__(self, controller: str) -> None:
         self._controller = controller
         if len(_RUNNING) >= MAX_PROCESSES:
             raise FirmwareError(
-                f"{PREFIX}{controller}: {len(_RUNNING)} drones have a firmware each; expected at most {MAX_PROCESSES} at once"
+                f"{PREFIX}{controller}: {len(_RUNNING)} drones each run a firmware process; expected at most "
+                f"{MAX_PROCESSES} at once"
             )
         folder = module_folder(f"{PREFIX}{controller}")
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
@@ -82,15 +91,15 @@ class FirmwareProcess:
         )
         _RUNNING.add(self._process)
         self.close = weakref.finalize(self, _end, self._process, self._stderr)
-        description = self._introduction()
-        self.kind: str = description["kind"]
-        self.curve = Curve(tuple(description["curve"][0]), *description["curve"][1:])
+        description = self._read_description()
+        self.propellers: str = description["kind"]
+        self.curve = ThrustPolynomial(tuple(description["curve"][0]), *description["curve"][1:])
 
-    def _introduction(self) -> dict[str, Any]:
+    def _read_description(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise self._gone()
+            raise self._process_error()
         description: dict[str, Any] = json.loads(line)
         if "error" in description:
             self.close()
@@ -102,16 +111,16 @@ class FirmwareProcess:
         requests, replies = self._process.stdin, self._process.stdout
         assert requests is not None and replies is not None
         try:
-            requests.write(REQUEST.pack(*inputs, supply))
+            requests.write(REQUEST_FORMAT.pack(*inputs, supply))
             requests.flush()
             reply = replies.read(worker.REPLY.size)
         except (OSError, ValueError):  # the process has ended, or was closed
             reply = b""
         if len(reply) < worker.REPLY.size:
-            raise self._gone()
+            raise self._process_error()
         return worker.REPLY.unpack(reply)
 
-    def _gone(self) -> FirmwareError:
+    def _process_error(self) -> FirmwareError:
         code = None
         with suppress(subprocess.TimeoutExpired):
             code = self._process.wait(1.0)
@@ -155,19 +164,19 @@ def _end(process: "subprocess.Popen[bytes]", stderr: IO[bytes]) -> None:
 class CrazyflieController:
     """Controller of the firmware for one vehicle; the first call starts the firmware.
 
-    `look_ahead` is empty: it previews nothing, and is called in Python. The firmware is not informed of a rotor failure:
-    with `goes_on`, its state survives where another controller would be rebuilt.
+    `look_ahead` is empty: the controller previews nothing, and is called in Python. The firmware is not informed of a
+    rotor failure: with `goes_on`, its state is retained where another controller would be rebuilt.
     """
 
-    kind: str
-    order: tuple[int, ...]
+    firmware_name: str
+    rotor_order: tuple[int, ...]
     look_ahead: tuple[float, ...] = ()
-    initial_memory: "Flying | None" = None
+    initial_state: "DroneFirmware | None" = None
     goes_on: bool = True
 
     def __call__(
-        self, state: State, reference: Reference, vehicle: Vehicle, controller_state: "Flying | None"
-    ) -> tuple[Command, "Flying"]:
+        self, state: State, reference: Reference, vehicle: Vehicle, controller_state: "DroneFirmware | None"
+    ) -> tuple[Command, "DroneFirmware"]:
         """Run one tick of the firmware.
 
         Args:
@@ -179,8 +188,8 @@ class CrazyflieController:
         Returns:
             The command and the firmware for the next call.
         """
-        firmware = controller_state if controller_state is not None else Flying(self.kind, vehicle)
-        return firmware.tick(state, reference, vehicle, self.order), firmware
+        firmware = controller_state if controller_state is not None else DroneFirmware(self.firmware_name, vehicle)
+        return firmware.tick(state, reference, vehicle, self.rotor_order), firmware
 
 
 def crazyflie_controller(kind: str, vehicle: Vehicle, period: float) -> CrazyflieController:
@@ -194,72 +203,72 @@ def crazyflie_controller(kind: str, vehicle: Vehicle, period: float) -> Crazyfli
     name = f"{PREFIX}{kind}"
     if abs(period * RATE - 1.0) > 1e-9:
         raise ValueError(
-            f"{name} is called at the firmware's own rate: rates.autopilot is {1.0 / period:g}; expected {RATE:g}"
+            f"{name} is called at the firmware's own rate: rates.control is {1.0 / period:g}; expected {RATE:g}"
         )
-    order = rotor_order(vehicle, name)
+    order = quad_x_rotor_order(vehicle, name)
     module_folder(name)
     return CrazyflieController(kind, order)
 
 
-class Flying:
+class DroneFirmware:
     """The firmware of one drone, with its state."""
 
     def __init__(self, kind: str, vehicle: Vehicle) -> None:
         self.firmware = FirmwareProcess(kind)
         self._v_W: Vec3 | None = None
         self._command: Command = tuple(0.0 for _ in vehicle.rotors)
-        self._fly(vehicle)
+        self._set_vehicle(vehicle)
 
-    def _fly(self, vehicle: Vehicle) -> None:
+    def _set_vehicle(self, vehicle: Vehicle) -> None:
         """Use this vehicle from now on: its load or battery may have changed."""
         self._vehicle = vehicle
-        self._commands = _commands_code(vehicle).machine()
-        self._supplies = _supply_code(vehicle).machine() if vehicle.has("battery") else None
+        self._command_step = _commands_code(vehicle).machine()
+        self._supply_step = _supply_code(vehicle).machine() if vehicle.has("battery") else None
 
     def tick(self, state: State, reference: Reference, vehicle: Vehicle, order: tuple[int, ...]) -> Command:
-        """Compute the command of one millisecond."""
+        """Run the firmware for one millisecond and return the command; `order` maps its motors to rotors."""
         if vehicle is not self._vehicle:
-            self._fly(vehicle)
+            self._set_vehicle(vehicle)
         gravity = vehicle["gravity"].acceleration
         a_W = ZERO if self._v_W is None else (state.v_W - self._v_W) * RATE
         self._v_W = state.v_W
         state_values = flatten(state)
         supply, curve = self._supply(state_values, vehicle), self.firmware.curve
-        pwm = self.firmware.tick(numbers_of(firmware_inputs(state, a_W, reference, gravity)), supply)
+        pwm = self.firmware.tick(flatten_inputs(firmware_inputs(state, a_W, reference, gravity)), supply)
         thrusts = [0.0] * len(order)
         for rotor, motor_pwm in zip(order, pwm, strict=True):
-            thrusts[rotor] = thrust_of_pwm(motor_pwm, supply, curve)
-        self._commands.held[:, 0] = [*state_values, *thrusts]
-        self._commands.run(1)
-        self._command = tuple(self._commands.carry[:, 0].tolist())
+            thrusts[rotor] = thrust_from_pwm(motor_pwm, supply, curve)
+        self._command_step.held_inputs[:, 0] = [*state_values, *thrusts]
+        self._command_step.run(1)
+        self._command = tuple(self._command_step.carry[:, 0].tolist())
         return self._command
 
     def _supply(self, state_values: list[Any], vehicle: Vehicle) -> float:
         """Battery voltage; without a battery, the voltage at which full PWM gives the rotors' maximum thrust  [V]"""
-        if self._supplies is None:
-            return voltage_of_thrust(most_thrust(vehicle), self.firmware.curve)
-        self._supplies.held[:, 0] = [*state_values, *self._command]
-        self._supplies.run(1)
-        return float(self._supplies.carry[0, 0])
+        if self._supply_step is None:
+            return voltage_from_thrust(max_rotor_thrust(vehicle), self.firmware.curve)
+        self._supply_step.held_inputs[:, 0] = [*state_values, *self._command]
+        self._supply_step.run(1)
+        return float(self._supply_step.carry[0, 0])
 
     def close(self) -> None:
         """End the firmware's process."""
         self.firmware.close()
 
 
-def command_of_thrusts(thrusts: tuple[Any, ...], state: State, vehicle: Vehicle) -> Command:
+def command_from_thrusts(thrusts: tuple[Any, ...], state: State, vehicle: Vehicle) -> Command:
     """Ωᵢ = √(Tᵢ / kF), and the command that holds Ω, within its limits"""
     ratio = density_ratio(CALM.air_density)
     speeds = tuple(
         safe_sqrt(thrust / (rotor.k_thrust * ratio)) for thrust, rotor in zip(thrusts, vehicle.rotors, strict=True)
     )
-    return within_limits(steady_command(state._replace(rotor_speed=speeds), vehicle), vehicle)
+    return clamp_command(steady_command(state._replace(rotor_speed=speeds), vehicle), vehicle)
 
 
 @lru_cache(maxsize=16)
-def most_thrust(vehicle: Vehicle) -> float:
+def max_rotor_thrust(vehicle: Vehicle) -> float:
     """Maximum thrust of the strongest rotor  [N]"""
-    return float(max(limit.high for limit in allocation_for(vehicle).limits))
+    return float(max(limit.high for limit in build_allocation(vehicle).limits))
 
 
 @lru_cache(maxsize=16)
@@ -267,9 +276,9 @@ def _commands_code(vehicle: Vehicle) -> CompiledStep:
     zeros = tuple(0.0 for _ in vehicle.rotors)
 
     def body(carry: Any, inputs: Any) -> Any:
-        return command_of_thrusts(inputs[1], inputs[0], vehicle)
+        return command_from_thrusts(inputs[1], inputs[0], vehicle)
 
-    return CompiledStep(body, zeros, (at_rest(vehicle), zeros))
+    return CompiledStep(body, zeros, (state_at_rest(vehicle), zeros))
 
 
 @lru_cache(maxsize=16)
@@ -278,7 +287,7 @@ def _supply_code(vehicle: Vehicle) -> CompiledStep:
         state, command = inputs
         return (supply_voltage(state, command, vehicle, CALM),)
 
-    return CompiledStep(body, (0.0,), (at_rest(vehicle), tuple(0.0 for _ in vehicle.rotors)))
+    return CompiledStep(body, (0.0,), (state_at_rest(vehicle), tuple(0.0 for _ in vehicle.rotors)))
 
 
 def _build(name: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: float) -> Controller:

@@ -8,13 +8,13 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from samara.control.geometric import turning_along
+from samara.control.geometric import desired_angular_motion
 from samara.core.algebra import Quat, Vec3, euler_from_quat, rotate_inverse
 from samara.core.ops import wrap_angle
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names
 from samara.physics.types import Reference, State
-from samara.plan.flatness import attitude_along
+from samara.plan.flatness import attitude_from_thrust_direction
 
 
 class Angles(NamedTuple):
@@ -88,7 +88,9 @@ def firmware_sensors(state: State, a_W: Vec3, gravity: Scalar) -> FirmwareSensor
 def firmware_setpoint(reference: Reference, gravity: Scalar) -> FirmwareSetpoint:
     """p, v, a, j, the yaw within ±180°, and ω of the attitude that a + g e₃ and the yaw require"""
     acceleration_W = reference.a_W + Vec3(0.0, 0.0, gravity)
-    omega_D = turning_along(acceleration_W, reference, attitude_along(acceleration_W, reference.yaw)).omega
+    omega_D = desired_angular_motion(
+        acceleration_W, reference, attitude_from_thrust_direction(acceleration_W, reference.yaw)
+    ).omega
     return FirmwareSetpoint(
         reference.p_W,
         reference.v_W,
@@ -115,7 +117,7 @@ def firmware_inputs(state: State, a_W: Vec3, reference: Reference, gravity: Scal
     )
 
 
-def numbers_of(inputs: FirmwareInputs) -> list[float]:
+def flatten_inputs(inputs: FirmwareInputs) -> list[float]:
     """Flatten the inputs in the order of `FIELDS`."""
     return [float(x) for x in flatten(inputs)]
 
@@ -124,13 +126,13 @@ def _degrees(radians: Iterable[Any]) -> Vec3:
     return Vec3(*(math.degrees(x) for x in radians))
 
 
-_ZERO, _LEVEL = Vec3(0.0, 0.0, 0.0), Angles(0.0, 0.0, 0.0)
+_ZERO, _ZERO_ANGLES = Vec3(0.0, 0.0, 0.0), Angles(0.0, 0.0, 0.0)
 FIELDS = tuple(
     leaf_names(
         FirmwareInputs(
-            FirmwareState(_ZERO, _ZERO, _ZERO, _LEVEL, Quat(1.0, 0.0, 0.0, 0.0)),
+            FirmwareState(_ZERO, _ZERO, _ZERO, _ZERO_ANGLES, Quat(1.0, 0.0, 0.0, 0.0)),
             FirmwareSensors(_ZERO, _ZERO),
-            FirmwareSetpoint(_ZERO, _ZERO, _ZERO, _ZERO, Yaw(0.0), _LEVEL),
+            FirmwareSetpoint(_ZERO, _ZERO, _ZERO, _ZERO, Yaw(0.0), _ZERO_ANGLES),
         )
     )
 )

@@ -18,74 +18,75 @@ FUNCTIONS = {
     "lee": "controllerLee",
     "indi": "controllerINDI",
 }
-"""The firmware's function by Samara's name without the prefix."""
+"""Functions of the firmware by Samara's name of the controller, without the prefix."""
 
 NAMES = tuple(f"{PREFIX}{name}" for name in FUNCTIONS)
 
 
-FULL = 65535  # 16 bits
-LEAST_SUPPLY = 2.0  # [V]: below it the firmware rejects the measurement and stops
-FORGETTING = 0.01  # of the filter of the supply voltage, per millisecond
+MAX_PWM = 65535  # 16 bits
+MIN_SUPPLY_VOLTAGE = 2.0  # [V]: below it the firmware rejects the measurement and stops
+SUPPLY_FILTER_GAIN = 0.01  # of the low-pass filter on the supply voltage, per millisecond
 
 
-class Curve(NamedTuple):
-    """T = c₀ + c₁ V + c₂ V² + c₃ V³, from `least` to `most` [N], and the ratio of reaction torque to thrust  [m]."""
+class ThrustPolynomial(NamedTuple):
+    """T = c₀ + c₁ V + c₂ V² + c₃ V³, from `min_thrust` to `max_thrust` [N], and the ratio of reaction torque to thrust  [m]."""
 
     coefficients: tuple[float, float, float, float]
-    least: float
-    most: float
+    min_thrust: float
+    max_thrust: float
     torque_ratio: float
 
 
-_SMALL = 0.012817578393224994
-CURVES = {
-    "Crazyflie 2.1+ propellers": Curve(
+_MIN_THRUST_SMALL = 0.012817578393224994
+THRUST_CURVES = {
+    "Crazyflie 2.1+ propellers": ThrustPolynomial(
         (-0.02476537915958403, 0.06523793527519485, -0.026792504967750107, 0.006776789303971145),
-        _SMALL,
+        _MIN_THRUST_SMALL,
         0.12,
         0.0069928948992470565,
     ),
-    "thrust upgrade kit": Curve(
+    "thrust upgrade kit": ThrustPolynomial(
         (0.006728127583707208, 0.01011557616217668, 0.010263198062061085, 0.0028358638322392503),
         0.01922636758983749,
         0.18,
         0.0051648627905205285,
     ),
-    "legacy propellers": Curve(
+    "legacy propellers": ThrustPolynomial(
         (-0.014830744918356092, 0.04724465241828281, -0.01847364358025878, 0.005960923942142),
-        _SMALL,
+        _MIN_THRUST_SMALL,
         0.12,
         0.007350862856566459,
     ),
-    "Crazyflie 2.1 Brushless": Curve(
+    "Crazyflie 2.1 Brushless": ThrustPolynomial(
         (-0.014058926705279723, 0.04265273261724981, 0.0018327760144017432, 0.0020576974784587178),
         0.02136263065537499,
         0.2,
         0.00569278844371417,
     ),
 }
-"""By the propellers that a build of the firmware is for."""
+"""Thrust curves by the propellers for which the firmware is built."""
 
 
-def curve_of(max_thrust: float, torque_ratio: float) -> tuple[str, Curve]:
-    """Identify the curve of a build by its torque ratio; `most` replaces its maximum thrust, which brushless builds choose."""
-    for name, curve in CURVES.items():
+def identify_curve(max_thrust: float, torque_ratio: float) -> tuple[str, ThrustPolynomial]:
+    """Identify the curve of a build by its torque ratio; `max_thrust` replaces its maximum thrust, which brushless
+    builds choose."""
+    for name, curve in THRUST_CURVES.items():
         if abs(torque_ratio / curve.torque_ratio - 1.0) < 1e-3:
-            return name, curve._replace(most=max_thrust)
-    expected = ", ".join(f"{curve.torque_ratio:.5f} m ({name})" for name, curve in CURVES.items())
+            return name, curve._replace(max_thrust=max_thrust)
+    expected = ", ".join(f"{curve.torque_ratio:.5f} m ({name})" for name, curve in THRUST_CURVES.items())
     raise ValueError(
         f"this cffirmware is built for motors of {max_thrust:.4g} N and {torque_ratio:.5f} m, whose thrust curve is unknown; "
         f"expected {expected}, with ENABLE_THRUST_BAT_COMPENSATED as by default"
     )
 
 
-def thrust_of_voltage(volts: float, curve: Curve) -> float:
+def thrust_from_voltage(volts: float, curve: ThrustPolynomial) -> float:
     """T = c₀ + c₁ V + c₂ V² + c₃ V³, not below 0, and 0 for a motor at rest  [N]"""
     c0, c1, c2, c3 = curve.coefficients
     return max(0.0, c0 + volts * (c1 + volts * (c2 + volts * c3))) if volts > 0.0 else 0.0
 
 
-def voltage_of_thrust(thrust: float, curve: Curve) -> float:
+def voltage_from_thrust(thrust: float, curve: ThrustPolynomial) -> float:
     """The one real root V of c₃ V³ + c₂ V² + c₁ V + c₀ = T, by Cardano's formula  [V]"""
     c0, c1, c2, c3 = curve.coefficients
     p, r = -c2 / (3.0 * c3), c1 / (3.0 * c3)
@@ -94,14 +95,14 @@ def voltage_of_thrust(thrust: float, curve: Curve) -> float:
     return math.cbrt(q + root) + math.cbrt(q - root) + p
 
 
-def pwm_of_thrust(thrust_value: float, supply: float, curve: Curve) -> int:
-    """65535 V(T)/V_supply of a thrust of 0 … 65535, which may exceed 65535; 0 below the minimum thrust"""
-    thrust = thrust_value / FULL * curve.most
-    if supply < LEAST_SUPPLY or thrust < curve.least:
+def pwm_from_thrust(thrust_value: float, supply: float, curve: ThrustPolynomial) -> int:
+    """PWM = 65535 V(T)/V_supply of a thrust from 0 to 65535; 0 below the minimum thrust; the PWM may exceed 65535"""
+    thrust = thrust_value / MAX_PWM * curve.max_thrust
+    if supply < MIN_SUPPLY_VOLTAGE or thrust < curve.min_thrust:
         return 0
-    return int(FULL * voltage_of_thrust(thrust, curve) / supply)
+    return int(MAX_PWM * voltage_from_thrust(thrust, curve) / supply)
 
 
-def thrust_of_pwm(pwm: float, supply: float, curve: Curve) -> float:
+def thrust_from_pwm(pwm: float, supply: float, curve: ThrustPolynomial) -> float:
     """T(PWM/65535 V_supply): the thrust of the motor  [N]"""
-    return thrust_of_voltage(pwm / FULL * supply, curve)
+    return thrust_from_voltage(pwm / MAX_PWM * supply, curve)

@@ -3,33 +3,33 @@ solver for problems of any type (`Problem`, `Solver`). See docs/ilqr.md."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 
 if _TYPE_CHECKING:
     from samara.control.mpc.controller import ILQR, default_torque_weight
-    from samara.control.mpc.cost import TRACKING, Cost
-    from samara.control.mpc.options import MpcOptions, Shaping, Weights
-    from samara.control.mpc.problem import Limits, Problem
+    from samara.control.mpc.cost import TRACKING_COST, Cost
+    from samara.control.mpc.options import CostWeights, MpcOptions, Shaping
+    from samara.control.mpc.problem import InputLimits, Problem
     from samara.control.mpc.solver import Solver
 
 __all__ = [
     "ILQR",
-    "TRACKING",
+    "TRACKING_COST",
     "Cost",
-    "Limits",
+    "CostWeights",
+    "InputLimits",
     "MpcOptions",
     "Problem",
     "Shaping",
     "Solver",
-    "Weights",
     "default_torque_weight",
 ]
 
 _MODULES = {  # imported on demand: some of them import the compiler
     **dict.fromkeys(("ILQR", "default_torque_weight"), "controller"),
-    **dict.fromkeys(("TRACKING", "Cost"), "cost"),
-    **dict.fromkeys(("MpcOptions", "Shaping", "Weights"), "options"),
-    **dict.fromkeys(("Limits", "Problem"), "problem"),
+    **dict.fromkeys(("TRACKING_COST", "Cost"), "cost"),
+    **dict.fromkeys(("MpcOptions", "Shaping", "CostWeights"), "options"),
+    **dict.fromkeys(("InputLimits", "Problem"), "problem"),
     "Solver": "solver",
 }
 __getattr__, __dir__ = _lazily(__name__, __path__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})

@@ -2,7 +2,7 @@
 
     ilqr = ILQR(vehicle, horizon=20, dt=0.05)
     result = ilqr.solve(state, (1.0, 0.0, 1.5))        # result.controls (N, 4), result.states (N + 1, 13), result.cost
-    command, controller_state = ilqr(state, (1.0, 0.0, 1.5), vehicle, ilqr.initial_memory)
+    command, controller_state = ilqr(state, (1.0, 0.0, 1.5), vehicle, ilqr.initial_state)
 
 See docs/ilqr.md for the problem it solves and the shape of every array.
 """
@@ -17,42 +17,42 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.control.allocation import allocation_for
-from samara.control.controller_type import COUNT, suggestion
-from samara.control.disturbance_torque import Turned, observer_for
-from samara.control.geometric import gains_for
-from samara.control.mpc.batch_cpu import Tile
-from samara.control.mpc.cost import TRACKING, Parameters, Sphere, kind_of, vehicle_problem
+from samara.control.allocation import build_allocation
+from samara.control.controller_type import COUNT, suggest_names
+from samara.control.disturbance_torque import DisturbanceObserver, initial_lead_observer
+from samara.control.geometric import default_gains
+from samara.control.mpc.batch_cpu import ProblemTile
+from samara.control.mpc.cost import TRACKING_COST, CostParameters, KeepOutSphere, cost_structure, vehicle_problem
 from samara.control.mpc.flight import (
     BatchController,
-    Memory,
-    Parts,
-    body_of,
+    FlightParts,
+    MpcState,
     compensated_command,
-    led_body,
+    lead_body_state,
+    rigid_body_state,
     shift_inputs,
-    shift_of,
+    split_shift,
     tick_code,
 )
-from samara.control.mpc.options import Weights, split_options
-from samara.control.mpc.prediction_model import Model, model_of
+from samara.control.mpc.options import CostWeights, split_options
+from samara.control.mpc.prediction_model import PredictionModel, build_prediction_model
 from samara.control.mpc.problem import Problem
-from samara.control.mpc.programs import aligned
-from samara.control.mpc.reference import Goals, PointGoals
+from samara.control.mpc.programs import aligned_zeros
+from samara.control.mpc.reference import GoalWriter, PointGoalWriter
 from samara.control.mpc.solver import Solver
 from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names, quaternion_order
 from samara.core.types import Array
-from samara.physics.multirotor import at_rest, empty_command
-from samara.physics.types import BODY, Command, State, Vehicle
+from samara.physics.multirotor import state_at_rest, zero_command
+from samara.physics.types import BODY_STATE_SIZE, Command, State, Vehicle
 from samara.vehicles.trim import hover
 
-_BANDWIDTH_WITH_LEAD = 2.0  # of the tilt over the geometric controller's, if the motors' lag is compensated
-_BANDWIDTH_WITHOUT_LEAD = 0.8  # if the lag is neither compensated nor part of the prediction
+_BANDWIDTH_WITH_LEAD = 2.0  # ratio of the tilt loop's to the geometric controller's, if the motors' lag is compensated
+_BANDWIDTH_WITHOUT_LEAD = 0.8  # the same if the lag is neither compensated nor part of the prediction
 
 
-class Times(NamedTuple):
+class SolveDurations(NamedTuple):
     """Duration of each phase of a solution  [s]."""
 
     goals: float
@@ -63,7 +63,7 @@ class Times(NamedTuple):
     total: float
 
 
-class Result(NamedTuple):
+class MpcResult(NamedTuple):
     """A solution: N inputs, N + 1 states (p, v, q in the order of `layout`, ω), and its convergence history.
 
     `gradient_norm` is √Σ|Q_u|² over the inputs that are not at a limit; `gains` (N, m, 12) is the feedback K of
@@ -80,7 +80,7 @@ class Result(NamedTuple):
     gradient_norm: float
     gains: Array
     goals: Array
-    times: Times
+    durations: SolveDurations
     layout: str
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class Result(NamedTuple):
         return State.from_numpy(self.states[k], self.layout)
 
 
-class BatchResult(NamedTuple):
+class MpcBatchResult(NamedTuple):
     """B solutions: inputs (N, m, B), states (N + 1, 13, B), costs and convergence (B,), the iteration count, and the order
     of the quaternion in the states."""
 
@@ -122,19 +122,19 @@ class SolveOptions(NamedTuple):
     layout: str | None = None
     time: float = 0.0
     yaw: float = 0.0
-    warm_start: "Result | Array | None" = None
+    warm_start: "MpcResult | Array | None" = None
     shift: float = 0.0
     before: Sequence[float] | None = None
     iterations: int | None = None
     push_W: Sequence[float] = ZERO
-    turned: Turned | None = None
+    turned: DisturbanceObserver | None = None
 
     def require_numbers(self) -> None:
         """Raise ValueError for an option that has to be a number and is not."""
         for name, value in (("time", self.time), ("yaw", self.yaw), ("shift", self.shift)):
             if type(value) is not float and not isinstance(value, (Real, np.ndarray)):
                 raise ValueError(f"{name} is {value!r:.60}; expected a number")
-        if self.iterations is not None and COUNT.read(self.iterations) is None:
+        if self.iterations is not None and COUNT.parse(self.iterations) is None:
             raise ValueError(f"iterations = {self.iterations!r:.60}: expected {COUNT.expected}")
         if isinstance(self.push_W, str) or not hasattr(self.push_W, "__len__") or len(self.push_W) != 3:
             raise ValueError(f"push_W is {self.push_W!r:.60}; expected three numbers")
@@ -157,47 +157,47 @@ class ILQR:
 
     Args:
         vehicle: model of the vehicle.
-        options: options by the names of `MpcOptions`, `Weights` and `Shaping`.
+        options: options by the names of `MpcOptions`, `CostWeights` and `Shaping`.
     """
 
     def __init__(self, vehicle: Vehicle, **options: Scalar) -> None:
         if not isinstance(vehicle, Vehicle):
-            raise ValueError(f"the vehicle is {vehicle!r:.60}; expected a Vehicle, as samara.vehicle makes")
+            raise ValueError(f"the vehicle is {vehicle!r:.60}; expected a Vehicle, as samara.vehicle returns")
         self.options, weights, self.shaping = split_options(options, default_torque_weight(vehicle))
         self.vehicle, mpc = vehicle, self.options
         self.horizon, self.period, self.tolerance = mpc.horizon, float(mpc.period), mpc.tolerance
         self.line_search = tuple(float(alpha) for alpha in mpc.line_search)
         self.control_iterations = mpc.control_iterations
-        self.model: Model = model_of(vehicle, mpc)
-        self.allocation = allocation_for(vehicle, mpc.healthy)
+        self.model: PredictionModel = build_prediction_model(vehicle, mpc)
+        self.allocation = build_allocation(vehicle, mpc.healthy)
         smoothing = mpc.disturbance_time_constant
         self.observer_gain = -math.expm1(-self.period / smoothing) if smoothing > 0.0 else 0.0
-        self.parameters = Parameters(
+        self.parameters = CostParameters(
             weights,
             self.model.hover_input,
             *self.model.limits,
             tuple(_sphere(i, *obstacle) for i, obstacle in enumerate(mpc.obstacles)),
             -1.0 if mpc.max_tilt is None else math.cos(mpc.max_tilt),
         )
-        self.problem: Problem = vehicle_problem(self.model, kind_of(self.parameters), mpc.cost or TRACKING)
+        self.problem: Problem = vehicle_problem(self.model, cost_structure(self.parameters), mpc.cost or TRACKING_COST)
         self._solver = Solver(self.problem, mpc.horizon, self.parameters, self.line_search)
-        self._push = self._solver.parameters[-len(ZERO) :]
-        self._goals = Goals(self.model, self.shaping, self._solver.goals, self._push)
+        self._external_acceleration = self._solver.parameters[-len(ZERO) :]
+        self._goals = GoalWriter(self.model, self.shaping, self._solver.goals, self._external_acceleration)
         self._hover = np.tile(np.array(self.model.hover_input), (mpc.horizon, 1))
-        self._tiles: dict[str, tuple[Tile, PointGoals]] = {}
+        self._tiles: dict[str, tuple[ProblemTile, PointGoalWriter]] = {}
 
     def __repr__(self) -> str:
         mpc = self.options
         return f"ILQR({self.vehicle.name!r}, horizon={mpc.horizon}, dt={mpc.dt:g}, inputs={mpc.inputs!r})"
 
     @property
-    def weights(self) -> Weights:
+    def weights(self) -> CostWeights:
         """The weights in use."""
         return self.parameters.weights
 
     # Solving ---------------------------------------------------------------------------------------------------------
 
-    def solve(self, state: State | Sequence[float], target: object, **options: Scalar) -> Result:
+    def solve(self, state: State | Sequence[float], target: object, **options: Scalar) -> MpcResult:
         """Solve for the optimal inputs from a state to a target.
 
         A state or target that is not finite, or a problem without finite cost, gives hover and a warning.
@@ -213,47 +213,55 @@ class ILQR:
             solve_options = SolveOptions(**options)
         except TypeError:
             name = next(name for name in options if name not in SolveOptions._fields)
-            raise TypeError(f"solve has no option {name!r}; {suggestion(name, SolveOptions._fields)}") from None
+            raise TypeError(f"solve has no option {name!r}; {suggest_names(name, SolveOptions._fields)}") from None
         solve_options.require_numbers()
         push_W, layout = solve_options.push_W, _quaternion_layout(state, solve_options.layout)
         x = _components(state, layout)
         if x is None or not math.isfinite(sum(push_W)):
             return self._hover_result("the state is not finite", start_time, layout)
         if isinstance(state, State) and solve_options.turned is not None:
-            body = body_of(State.from_numpy(np.array(x), "wxyz"))
-            x = [float(leaf) for leaf in flatten(led_body(body, state, solve_options.turned, self.vehicle))]
-        self._push[:] = push_W
+            body = rigid_body_state(State.from_numpy(np.array(x), "wxyz"))
+            x = [float(leaf) for leaf in flatten(lead_body_state(body, state, solve_options.turned, self.vehicle))]
+        self._external_acceleration[:] = push_W
         reason = self._goals.write(target, x, solve_options.time, solve_options.yaw)
         if reason is not None:
             return self._hover_result(reason, start_time, layout)
         goals_time = perf_counter()
         controls = (
-            None if solve_options.warm_start is None else self._shifted(solve_options.warm_start, solve_options.shift)
+            None
+            if solve_options.warm_start is None
+            else self._shift_warm_start(solve_options.warm_start, solve_options.shift)
         )
         iterations = self.options.max_iterations if solve_options.iterations is None else solve_options.iterations
         solution = self._solver.solve(x, solve_options.before, controls, iterations, self.tolerance)
         if solution is None:
             return self._hover_result("the predicted cost is not finite", start_time, layout)
         solver, history = self._solver, solution[:-1]
-        times = Times(goals_time - start_time, *solution.seconds, perf_counter() - start_time)
-        states = _in_order(solver.states, layout)
-        return Result(solver.controls.copy(), states, *history, solver.gains.copy(), solver.goals.copy(), times, layout)
+        times = SolveDurations(goals_time - start_time, *solution.seconds, perf_counter() - start_time)
+        states = _reorder_quaternions(solver.states, layout)
+        return MpcResult(
+            solver.controls.copy(), states, *history, solver.gains.copy(), solver.goals.copy(), times, layout
+        )
 
-    def _hover_result(self, reason: str, start_time: float, layout: str) -> Result:
+    def _hover_result(self, reason: str, start_time: float, layout: str) -> MpcResult:
         """Return hover, and warn with the reason."""
         warnings.warn(f"iLQR: {reason}; hovering instead", RuntimeWarning, stacklevel=3)
         solver, total = self._solver, perf_counter() - start_time
         hover_states = np.tile(np.array(flatten(self.model.template)), (self.horizon + 1, 1))
-        zeros = (np.zeros_like(solver.gains), np.zeros_like(solver.goals), Times(total, 0.0, 0.0, 0.0, 0.0, total))
+        zeros = (
+            np.zeros_like(solver.gains),
+            np.zeros_like(solver.goals),
+            SolveDurations(total, 0.0, 0.0, 0.0, 0.0, total),
+        )
         history = (math.inf, 0, False, (), (), math.inf)
-        return Result(self._hover.copy(), _in_order(hover_states, layout), *history, *zeros, layout)
+        return MpcResult(self._hover.copy(), _reorder_quaternions(hover_states, layout), *history, *zeros, layout)
 
-    def _shifted(self, warm_start: "Result | Array", shift: float) -> Array:
+    def _shift_warm_start(self, warm_start: "MpcResult | Array", shift: float) -> Array:
         """Shift the inputs by `shift` seconds, linear between steps; the last one is repeated."""
-        controls = np.asarray(warm_start.controls if isinstance(warm_start, Result) else warm_start, dtype=float)
+        controls = np.asarray(warm_start.controls if isinstance(warm_start, MpcResult) else warm_start, dtype=float)
         if controls.shape != self._hover.shape:
             raise ValueError(f"warm_start has shape {controls.shape}; expected {self._hover.shape}")
-        return shift_inputs(controls, *shift_of(shift, self.model.dt, self.horizon))
+        return shift_inputs(controls, *split_shift(shift, self.model.dt, self.horizon))
 
     def solve_batch(
         self,
@@ -262,12 +270,12 @@ class ILQR:
         *,
         layout: str | None = None,
         yaw: Array | float = 0.0,
-        warm_start: BatchResult | Array | None = None,
+        warm_start: MpcBatchResult | Array | None = None,
         before: Array | Sequence[float] | None = None,
         iterations: int | None = None,
         backend: str = "llvm",
         dtype: str = "float32",
-    ) -> BatchResult:
+    ) -> MpcBatchResult:
         """Solve B problems at once, all with the same iteration count.
 
         A problem without a finite cost gives hover; a warning states the count of such problems.
@@ -288,10 +296,10 @@ class ILQR:
             raise ValueError(f"backend = {backend!r}, dtype = {dtype!r}: expected llvm or jax, float32 or float64")
         layout = _quaternion_layout(states, layout)
         x = _batch_states(states, layout)
-        m, count = self.model.inputs, x.shape[1]
+        m, count = self.model.input_count, x.shape[1]
         initial_inputs = self._hover[:, :, None]
         if warm_start is not None:
-            initial_inputs = warm_start.controls if isinstance(warm_start, BatchResult) else np.asarray(warm_start)
+            initial_inputs = warm_start.controls if isinstance(warm_start, MpcBatchResult) else np.asarray(warm_start)
         previous = np.asarray(self.model.hover_input if before is None else before, dtype=float)
         batch = _Batch(
             x,
@@ -300,11 +308,11 @@ class ILQR:
             np.broadcast_to(previous.reshape(m, -1), (m, count)),
             np.broadcast_to(initial_inputs, (self.horizon, m, count)),
         )
-        solve = self._solve_in_jax if backend == "jax" else self._solve_in_lanes
+        solve = self._solve_with_jax if backend == "jax" else self._solve_on_cpu
         iteration_count = self.options.max_iterations if iterations is None else iterations
         result = solve(batch, iteration_count, dtype, warm_start is None)
         if layout != result.layout:
-            result = result._replace(states=_in_order(result.states, layout), layout=layout)
+            result = result._replace(states=_reorder_quaternions(result.states, layout), layout=layout)
         is_invalid = ~np.isfinite(np.asarray(result.cost))
         if is_invalid.any():
             warnings.warn(
@@ -318,15 +326,18 @@ class ILQR:
             )
         return result
 
-    def _solve_in_lanes(self, batch: _Batch, iterations: int, dtype: str, cold: bool) -> BatchResult:
+    def _solve_on_cpu(self, batch: _Batch, iterations: int, dtype: str, cold: bool) -> MpcBatchResult:
         if dtype not in self._tiles:
             gains = self._solver.start_gains
-            tile = Tile(self.problem, self.horizon, self.parameters, self.line_search, gains, dtype)
-            self._tiles[dtype] = tile, PointGoals(self.model, self.shaping, tile.goals, aligned(3, dtype=dtype))
+            tile = ProblemTile(self.problem, self.horizon, self.parameters, self.line_search, gains, dtype)
+            self._tiles[dtype] = (
+                tile,
+                PointGoalWriter(self.model, self.shaping, tile.goals, aligned_zeros(3, dtype=dtype)),
+            )
         tile, goals = self._tiles[dtype]
         x, target = batch.states, np.vstack([batch.targets, batch.states[:3], batch.yaw])
-        n, m, width, count = self.horizon, self.model.inputs, tile.width, x.shape[1]
-        controls, states = np.empty((n, m, count), dtype), np.empty((n + 1, BODY, count), dtype)
+        n, m, width, count = self.horizon, self.model.input_count, tile.width, x.shape[1]
+        controls, states = np.empty((n, m, count), dtype), np.empty((n + 1, BODY_STATE_SIZE, count), dtype)
         cost, converged = np.empty(count, dtype), np.empty(count, dtype=bool)
         for first in range(0, count, width):
             lanes = slice(first, min(first + width, count))
@@ -335,20 +346,22 @@ class ILQR:
             goals.write(x[:6, lanes], target[:, lanes], filled)
             tile.run(iterations, self.tolerance, cold)
             controls[..., lanes], states[..., lanes] = tile.controls[..., filled], tile.states[..., filled]
-            cost[lanes], converged[lanes] = tile.cost[filled], tile.converged[filled]
-        return BatchResult(controls, states, cost, converged, iterations)
+            cost[lanes], converged[lanes] = tile.cost[filled], tile.is_converged[filled]
+        return MpcBatchResult(controls, states, cost, converged, iterations)
 
-    def _solve_in_jax(self, batch: _Batch, iterations: int, dtype: str, cold: bool) -> BatchResult:
-        from samara.control.mpc.batch_jax import Batch, PointTargets, jax_solver, point_goals
+    def _solve_with_jax(self, batch: _Batch, iterations: int, dtype: str, cold: bool) -> MpcBatchResult:
+        from samara.control.mpc.batch_jax import PointTargets, ProblemBatch, jax_solver, point_goals
 
         goals = point_goals(self.model, self.horizon)
         solve = jax_solver(self.problem, self.horizon, iterations, self.line_search, dtype, goals)
         gains = self._solver.start_gains if cold else np.zeros_like(self._solver.start_gains)
         targets = PointTargets(batch.targets, batch.yaw, self.shaping)
         solution = solve(
-            Batch(batch.states, targets, batch.before, batch.inputs, gains), flatten(self.parameters), self.tolerance
+            ProblemBatch(batch.states, targets, batch.before, batch.inputs, gains),
+            flatten(self.parameters),
+            self.tolerance,
         )
-        return BatchResult(*solution, iterations)
+        return MpcBatchResult(*solution, iterations)
 
     # Controlling -----------------------------------------------------------------------------------------------------
 
@@ -358,15 +371,15 @@ class ILQR:
         return self._goals.look_ahead.copy()
 
     @cached_property
-    def initial_memory(self) -> Memory:
+    def initial_state(self) -> MpcState:
         """Hover, at time 0, with zero observed disturbance."""
         no_path = np.full((self.horizon + 1, 3), np.nan)
-        observer = observer_for(self.vehicle)
-        return Memory(self._hover, self.model.hover_input, hover(self.vehicle)[1], 0.0, None, no_path, observer)
+        observer = initial_lead_observer(self.vehicle)
+        return MpcState(self._hover, self.model.hover_input, hover(self.vehicle)[1], 0.0, None, no_path, observer)
 
     def __call__(
-        self, state: State, target: object, vehicle: Vehicle, controller_state: Memory | tuple[()] = ()
-    ) -> tuple[Command, Memory]:
+        self, state: State, target: object, vehicle: Vehicle, controller_state: MpcState | tuple[()] = ()
+    ) -> tuple[Command, MpcState]:
         """Run real-time iterations, warm-started by shifting the previous inputs.
 
         Args:
@@ -379,33 +392,34 @@ class ILQR:
             The command of the vehicle's actuators (hover, with a warning, if the solver fails), and the controller
             state for the next call.
         """
-        previous_state = controller_state if isinstance(controller_state, Memory) else self.initial_memory
+        previous_state = controller_state if isinstance(controller_state, MpcState) else self.initial_state
         next_state = self._single.tick(state, target, previous_state)
         return next_state.command, next_state
 
     def _fallback(
-        self, state: State, target: object, controller_state: Memory, push_W: Vec3
-    ) -> tuple[Result, Command, Turned | None]:
-        """Return the solution one period after `memory`, its first command, and the disturbance observer, on floats."""
+        self, state: State, target: object, controller_state: MpcState, push_W: Vec3
+    ) -> tuple[MpcResult, Command, DisturbanceObserver | None]:
+        """Solve in Python one period after `controller_state`; return the solution, its first command and the torque
+        observer."""
         result = self.solve(
             state,
             target,
             time=controller_state.time,
             warm_start=controller_state.controls,
             shift=self.period,
-            before=controller_state.before,
+            before=controller_state.previous_input,
             iterations=self.control_iterations,
             push_W=push_W,
-            turned=controller_state.turned,
+            turned=controller_state.torque_observer,
         )
-        return result, *self._compensated(result.controls[0].tolist(), state, controller_state.turned)
+        return result, *self._compensate(result.controls[0].tolist(), state, controller_state.torque_observer)
 
     def matches(self, vehicle: Vehicle) -> bool:
-        """Whether batches of `vehicle` are supported: its state has the fields of this one's, and no method is overridden."""
-        expected, actual = (leaf_names((at_rest(v), empty_command(v))) for v in (self.vehicle, vehicle))
+        """Whether batches of `vehicle` are supported: its state has the same fields, and no method is overridden."""
+        expected, actual = (leaf_names((state_at_rest(v), zero_command(v))) for v in (self.vehicle, vehicle))
         return type(self) is ILQR and expected == actual
 
-    def on_arrays(self, vehicle: Vehicle, n: int) -> BatchController | None:
+    def batch_controller(self, vehicle: Vehicle, n: int) -> BatchController | None:
         """Return controllers of n drones on arrays; None if `vehicle` does not match, or a subclass overrides a method."""
         return BatchController(self._parts, n) if self.matches(vehicle) else None
 
@@ -414,8 +428,8 @@ class ILQR:
         return BatchController(self._parts, 1)
 
     @cached_property
-    def _parts(self) -> Parts:
-        return Parts(
+    def _parts(self) -> FlightParts:
+        return FlightParts(
             self.vehicle,
             self._solver,
             self._goals,
@@ -431,14 +445,14 @@ class ILQR:
 
     def command(self, controls: Sequence[float], state: State) -> Command:
         """Return the vehicle's command for an input: the rotor speeds of its thrust and torque, within their limits."""
-        return self._compensated(controls, state, observer_for(self.vehicle))[0]
+        return self._compensate(controls, state, initial_lead_observer(self.vehicle))[0]
 
-    def _compensated(
-        self, controls: Sequence[float], state: State, observer: Turned | None
-    ) -> tuple[Command, Turned | None]:
+    def _compensate(
+        self, controls: Sequence[float], state: State, observer: DisturbanceObserver | None
+    ) -> tuple[Command, DisturbanceObserver | None]:
         if not math.isfinite(sum(flatten(state))):
-            state, observer = hover(self.vehicle)[0], observer_for(self.vehicle)
-        observer_input = observer if observer_for(self.vehicle) is not None else ()
+            state, observer = hover(self.vehicle)[0], initial_lead_observer(self.vehicle)
+        observer_input = observer if initial_lead_observer(self.vehicle) is not None else ()
         wrench = self.model.thrust_and_torque(tuple(controls))
         command, next_observer = compensated_command(
             wrench, state, observer_input, self.vehicle, self.allocation, self.period
@@ -454,11 +468,11 @@ def _quaternion_layout(state: object, layout: str | None) -> str:
     return order
 
 
-def _in_order(states: Array, layout: str) -> Array:
+def _reorder_quaternions(states: Array, layout: str) -> Array:
     """Copy states (N + 1, 13, …) in the order w, x, y, z to the order of `layout`."""
     if layout == "wxyz":
         return np.array(states)
-    return np.asarray(states)[:, [*range(6), *(6 + i for i in quaternion_order(layout)), *range(10, BODY)]]
+    return np.asarray(states)[:, [*range(6), *(6 + i for i in quaternion_order(layout)), *range(10, BODY_STATE_SIZE)]]
 
 
 def _components(state: State | Sequence[float], layout: str) -> list[float] | None:
@@ -466,8 +480,8 @@ def _components(state: State | Sequence[float], layout: str) -> list[float] | No
     is_state = isinstance(state, State)
     leaves: Sequence[Scalar] = (*state[0], *state[1], *state[2], *state[3]) if isinstance(state, State) else state
     x = [float(leaf) for leaf in leaves]
-    if len(x) != BODY:
-        raise ValueError(f"state has {len(x)} numbers; expected a State, or the {BODY} of p, v, q and ω")
+    if len(x) != BODY_STATE_SIZE:
+        raise ValueError(f"state has {len(x)} numbers; expected a State, or the {BODY_STATE_SIZE} of p, v, q and ω")
     if not is_state:
         x[6:10] = [x[6 + layout.index(letter)] for letter in "wxyz"]
     length = math.hypot(*x[6:10])
@@ -484,8 +498,8 @@ def _batch_states(states: State | Array, layout: str) -> Array:
         x = np.stack(np.broadcast_arrays(*leaves))
     else:
         x = np.array(states, dtype=float)
-    if x.ndim != 2 or x.shape[0] != BODY:
-        raise ValueError(f"states have shape {x.shape}; expected a State of arrays, or ({BODY}, B)")
+    if x.ndim != 2 or x.shape[0] != BODY_STATE_SIZE:
+        raise ValueError(f"states have shape {x.shape}; expected a State of arrays, or ({BODY_STATE_SIZE}, B)")
     if not isinstance(states, State):
         x[6:10] = x[[6 + layout.index(letter) for letter in "wxyz"]]
     with np.errstate(invalid="ignore", divide="ignore"):  # an invalid quaternion gives an infinite cost
@@ -494,21 +508,23 @@ def _batch_states(states: State | Array, layout: str) -> Array:
 
 
 def default_torque_weight(vehicle: Vehicle) -> float:
-    """tilt_weight / (J ω²)²: corrects a tilt error at the rate ω that the motors can follow, 0.8 of the geometric controller's
+    """tilt_weight / (J ω²)²: a tilt error is corrected at the rate ω that the motors can follow, 0.8 of the geometric
+    controller's
 
     min ∫ w_tilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −w_tilt / (w J²). The iLQR document's 5e-4 is 1e9 times less
-    for its Crazyflie: torque costs nothing, and without a lead such a plan tumbles one with 72 ms of lag. If the lag is
-    compensated, as for a vehicle with slow motors or with a moment of airspeed, ω is twice that controller's without lead.
+    for its Crazyflie: torque costs nothing, and without a lead such a plan makes a Crazyflie with 72 ms of lag tumble.
+    If the lag is compensated, as for a vehicle with slow motors or with a moment of airspeed, ω is twice that
+    controller's without lead.
     """
-    factor = _BANDWIDTH_WITHOUT_LEAD if observer_for(vehicle) is None else _BANDWIDTH_WITH_LEAD
-    rate = gains_for(vehicle, lead=0.0).attitude.x * factor
-    return float(Weights().tilt_weight / (vehicle.inertia_B.xx * rate**2) ** 2)
+    factor = _BANDWIDTH_WITHOUT_LEAD if initial_lead_observer(vehicle) is None else _BANDWIDTH_WITH_LEAD
+    rate = default_gains(vehicle, lead=0.0).attitude.x * factor
+    return float(CostWeights().tilt_weight / (vehicle.inertia_B.xx * rate**2) ** 2)
 
 
-def _sphere(i: int, centre: Sequence[float], radius: float) -> Sphere:
+def _sphere(i: int, centre: Sequence[float], radius: float) -> KeepOutSphere:
     position = Vec3(*(float(x) for x in centre))
     if not math.isfinite(sum(position)) or not 0.0 < radius < math.inf:
         raise ValueError(
             f"obstacles[{i}] = {(tuple(position), radius)}: expected a finite centre and a positive radius"
         )
-    return Sphere(position, float(radius))
+    return KeepOutSphere(position, float(radius))

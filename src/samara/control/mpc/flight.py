@@ -6,10 +6,10 @@ The observer estimates the external acceleration, wind above all:
 
 the mean acceleration between two ticks, less that of the equations of motion at the two states with the measured rotor speeds,
 smoothed over τ. It is added to the prediction, so that a steady disturbance leaves no offset. A solution starts from the last
-one, shifted by linear interpolation, u ← u_k (1 − part) + part u_{k+1}, with the last input repeated.
+one, shifted by linear interpolation, u ← u_k (1 − fraction) + fraction u_{k+1}, with the last input repeated.
 
 A tick of a drone is three calls of compiled code: everything before the first rollout, the iteration, and the evaluation of its
-solution. `Parts.fallback` handles a state, reference or cost that is not finite.
+solution. `FlightParts.fallback` handles a state, reference or cost that is not finite.
 """
 
 import math
@@ -19,12 +19,18 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from samara.compiler.llvm.array_loop import Call, Chain, Loop, Loops, compile_loops
+from samara.compiler.llvm.array_loop import ArrayLoop, Call, CallChain, CompiledLoops, compile_loops
 from samara.control.allocation import Allocation, command_for_wrench
-from samara.control.disturbance_torque import Turned, led, observer_for, opposed, seen
+from samara.control.disturbance_torque import (
+    DisturbanceObserver,
+    compensate,
+    initial_lead_observer,
+    lead_state,
+    observe,
+)
 from samara.control.mpc.problem import Problem, Tree, is_zero
-from samara.control.mpc.programs import LANES, Rows, copy_pass, shared, trace_pass
-from samara.control.mpc.reference import Goals
+from samara.control.mpc.programs import LANES, StepArray, copy_pass, shared_spec, trace_pass
+from samara.control.mpc.reference import GoalWriter
 from samara.control.mpc.solver import Solver, solver_code
 from samara.core.algebra import ZERO, Quat, Vec3
 from samara.core.ops import clamp, where
@@ -32,15 +38,15 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten, packer, unflatten, unpacker
 from samara.core.types import Array
 from samara.physics.multirotor import derivative
-from samara.physics.types import BODY, Command, Reference, State, Vehicle
+from samara.physics.types import BODY_STATE_SIZE, Command, Reference, State, Vehicle
 from samara.vehicles.trim import hover
 
-PUSH, WRENCH = len(ZERO), 1 + len(ZERO)  # an acceleration; a thrust and three torques
-ATTITUDE = slice(6, 10)
-SENSED = ("state", "q_norm", "command", "observed", "confirmed", "turned")
+VECTOR_SIZE, WRENCH_SIZE = len(ZERO), 1 + len(ZERO)  # an acceleration; a thrust and three torques
+QUATERNION_SLICE = slice(6, 10)
+TICK_ARRAYS = ("state", "q_norm", "command", "observed", "confirmed", "turned")
 
 
-class Observed(NamedTuple):
+class AccelerationObserver(NamedTuple):
     """The disturbance d [m/s²], and the velocity and modelled acceleration of the previous tick."""
 
     push_W: Vec3
@@ -48,54 +54,59 @@ class Observed(NamedTuple):
     a_W: Vec3
 
 
-NOTHING = Observed(ZERO, ZERO, ZERO)
-OBSERVED = len(flatten(NOTHING))
+INITIAL_OBSERVER = AccelerationObserver(ZERO, ZERO, ZERO)
+OBSERVER_SIZE = len(flatten(INITIAL_OBSERVER))
 
 
-def observed(
-    observer: Observed, state: State, command: Command, vehicle: Vehicle, gain: Scalar, dt: Scalar
-) -> Observed:
+def observe_acceleration(
+    observer: AccelerationObserver, state: State, command: Command, vehicle: Vehicle, gain: Scalar, dt: Scalar
+) -> AccelerationObserver:
     """d ← d + gain ((v − v₋)/dt − ½ (a₋ + a) − d), each component within ±g"""
     a_W, g = derivative(state, command, vehicle).v_W, vehicle["gravity"].acceleration
     residual = (state.v_W - observer.v_W) / dt - (observer.a_W + a_W) * 0.5
     push_W = observer.push_W + (residual - observer.push_W) * gain
-    return Observed(Vec3(*(clamp(d, -g, g) for d in push_W)), state.v_W, a_W)
+    return AccelerationObserver(Vec3(*(clamp(d, -g, g) for d in push_W)), state.v_W, a_W)
 
 
-def body_of(state: State) -> State:
+def rigid_body_state(state: State) -> State:
     """Reduce a state to p, v, q and ω."""
     return State(state.p_W, state.v_W, state.q_WB, state.omega_B, (), ())
 
 
-def led_body(body: State, state: State, observer: Turned, vehicle: Vehicle) -> State:
+def lead_body_state(body: State, state: State, observer: DisturbanceObserver, vehicle: Vehicle) -> State:
     """Return the body's state as it would be without motor lag; `state` has the rotor speeds."""
-    return body_of(led(body._replace(rotor_speed=state.rotor_speed, effects=state.effects), vehicle, observer))
+    return rigid_body_state(
+        lead_state(body._replace(rotor_speed=state.rotor_speed, effects=state.effects), vehicle, observer)
+    )
 
 
-class Sensed(NamedTuple):
+class TickInputs(NamedTuple):
     """The inputs of a tick: the estimated state with |q|, the last command, and the observers of acceleration and torque, () if
-    the vehicle needs none. `confirmed` is 0 at the first tick, which has no earlier velocity to compare with, and 1 later."""
+    the vehicle needs none. `has_observed` is 0 at the first tick, which has no earlier velocity to compare with,
+    and 1 later."""
 
     state: State
     q_norm: Scalar
     command: Command
-    observed: Observed
-    confirmed: Scalar
-    turned: Turned | tuple[()]
+    acceleration_observer: AccelerationObserver
+    has_observed: Scalar
+    torque_observer: DisturbanceObserver | tuple[()]
 
 
-def problem_start(sensed: Sensed, vehicle: Vehicle, gain: Scalar, period: Scalar) -> tuple[Observed, State]:
+def problem_start(
+    sensed: TickInputs, vehicle: Vehicle, gain: Scalar, period: Scalar
+) -> tuple[AccelerationObserver, State]:
     """Return the updated disturbance observer and the state from which a plan starts: |q| = 1, motor lag compensated.
 
     `gain` is that of the disturbance observer, the literal 0 for none.
     """
-    state, observer = sensed.state, sensed.observed
+    state, observer = sensed.state, sensed.acceleration_observer
     if not is_zero(gain):
-        observer = observed(observer, state, sensed.command, vehicle, gain, period)
-    push_W = Vec3(*(where(sensed.confirmed > 0.0, x, 0.0) for x in observer.push_W))
-    body = body_of(state)._replace(q_WB=Quat(*(x / sensed.q_norm for x in state.q_WB)))
-    if sensed.turned:
-        body = led_body(body, state, sensed.turned, vehicle)
+        observer = observe_acceleration(observer, state, sensed.command, vehicle, gain, period)
+    push_W = Vec3(*(where(sensed.has_observed > 0.0, x, 0.0) for x in observer.push_W))
+    body = rigid_body_state(state)._replace(q_WB=Quat(*(x / sensed.q_norm for x in state.q_WB)))
+    if sensed.torque_observer:
+        body = lead_body_state(body, state, sensed.torque_observer, vehicle)
     return observer._replace(push_W=push_W), body
 
 
@@ -107,25 +118,25 @@ def compensated_command(
     The plan already compensates the damping. Without an observer, (), only modelled torques are compensated.
     """
     collective_thrust, *torques = wrench
-    next_observer = seen(state, vehicle, observer or None, period)
-    tau_B = opposed(collective_thrust, Vec3(*torques), state, vehicle, next_observer, resisted=True)
+    next_observer = observe(state, vehicle, observer or None, period)
+    tau_B = compensate(collective_thrust, Vec3(*torques), state, vehicle, next_observer, damping_included=True)
     command = command_for_wrench(collective_thrust, tau_B, state, vehicle, allocation)
     return command, () if next_observer is None else next_observer
 
 
-def shift_of(time: float, dt: float, horizon: int) -> tuple[int, float]:
-    """Split a time into whole steps and a fraction of one."""
+def split_shift(time: float, dt: float, horizon: int) -> tuple[int, float]:
+    """Split a time into whole steps and a fraction of a step."""
     steps = min(int(time / dt), horizon)
     return steps, time / dt - steps
 
 
 def interpolate(u: Scalar, next_u: Scalar, fraction: Scalar) -> Scalar:
-    """u (1 − part) + part u_later"""
+    """u (1 − fraction) + fraction next_u"""
     return where(fraction > 0.0, u * (1.0 - fraction) + fraction * next_u, u)
 
 
 def shift_inputs(controls: Array, steps: int, fraction: float) -> Array:
-    """Shift the inputs (N, …) of NumPy or JAX by `steps` and a fraction `part` of one; the last one is repeated."""
+    """Shift the inputs (N, …), of NumPy or JAX, by `steps` and a `fraction` of a step; the last input is repeated."""
     index, last = np.arange(len(controls)) + steps, len(controls) - 1
     shifted: Array = interpolate(controls[np.minimum(index, last)], controls[np.minimum(index + 1, last)], fraction)
     return shifted
@@ -137,42 +148,51 @@ def shift_inputs(controls: Array, steps: int, fraction: float) -> Array:
 class TickCode(NamedTuple):
     """Compiled code before and after a solution."""
 
-    before: Loops
-    after: Loops
+    begin: CompiledLoops
+    finish: CompiledLoops
 
 
 def tick_code(vehicle: Vehicle, allocation: Allocation, gain: float, period: float) -> TickCode:
     """Compile a tick: "state", "q_norm", "command" → "observed", "push", "confirmed", and "given" to the solver; then "wrench",
-    "state", "turned" → "command", "turned". In strict IEEE, with the bits of the functions on floats."""
-    (state, command), observer = hover(vehicle), observer_for(vehicle) or ()
-    start = Sensed(state, 1.0, command, NOTHING, 1.0, observer)
-    arrays = [shared(name, len(flatten(field))) for name, field in zip(SENSED, start, strict=True)]
+    "state", "turned" → "command", "turned". In strict IEEE arithmetic, bit-identical to the functions on floats."""
+    (state, command), observer = hover(vehicle), initial_lead_observer(vehicle) or ()
+    start = TickInputs(state, 1.0, command, INITIAL_OBSERVER, 1.0, observer)
+    arrays = [shared_spec(name, len(flatten(field))) for name, field in zip(TICK_ARRAYS, start, strict=True)]
 
     def begin(*fields: Tree) -> Tree:
-        observer_after, body = problem_start(Sensed(*fields), vehicle, gain, period)
+        observer_after, body = problem_start(TickInputs(*fields), vehicle, gain, period)
         return observer_after, observer_after.push_W, 1.0, body
 
-    def allocate(wrench: Tree, x: State, torque_observer: Turned | tuple[()]) -> Tree:
+    def allocate(wrench: Tree, x: State, torque_observer: DisturbanceObserver | tuple[()]) -> Tree:
         return compensated_command(wrench, x, torque_observer, vehicle, allocation, period)
 
-    targets = (arrays[3], shared("push", PUSH), arrays[4], shared("given", BODY))
+    targets = (arrays[3], shared_spec("push", VECTOR_SIZE), arrays[4], shared_spec("given", BODY_STATE_SIZE))
     begin_pass = trace_pass(begin, tuple(zip(arrays, start, strict=True)), targets)
-    inputs = (shared("wrench", WRENCH), (arrays[0], state), (arrays[5], observer))
+    inputs = (shared_spec("wrench", WRENCH_SIZE), (arrays[0], state), (arrays[5], observer))
     finish_pass = trace_pass(allocate, inputs, (arrays[2], arrays[5]))
-    codes = (compile_loops((Loop((loop_pass,), at="start"),), fast=False) for loop_pass in (begin_pass, finish_pass))
+    codes = (
+        compile_loops((ArrayLoop((loop_pass,), position="start"),), fast=False)
+        for loop_pass in (begin_pass, finish_pass)
+    )
     return TickCode(*codes)
 
 
 @lru_cache(maxsize=16)
 def _plan_code(problem: Problem, repeated: int, drones: int) -> TickCode:
-    """Before: the shifted plan into the start of the solver; after: its solution into the plan, the last input repeated
+    """Compile the copies before and after a solution: the shifted plan into the solver's start; its solution into the
+    plan
 
-    "shown" has the positions of `drones` drones side by side. In strict IEEE, as NumPy rounds.
+    The last input is repeated. "shown" has the positions of `drones` drones side by side. In strict IEEE arithmetic,
+    which rounds as NumPy does.
     """
     n, m, layout = problem.sizes.state, problem.sizes.command, solver_code(problem).layout
-    plan, previous, start = Rows("plan", m), shared("previous", m), Rows("start", problem.sizes.step, LANES)
-    nominal, steps = layout.nominal, layout.of_gains(layout.k)._replace(name="start_gains")
-    predicted = Rows("shown", PUSH, drones).at(PUSH)
+    plan, previous, start = (
+        StepArray("plan", m),
+        shared_spec("previous", m),
+        StepArray("start", problem.sizes.step, LANES),
+    )
+    nominal, steps = layout.nominal, layout.gain_spec(layout.k)._replace(name="start_gains")
+    predicted = StepArray("shown", VECTOR_SIZE, drones).step_values(VECTOR_SIZE)
 
     def shift(u: Tree, next_u: Tree, hover: Tree, fraction: Scalar) -> Tree:
         shifted = tuple(interpolate(a, b, fraction) for a, b in zip(u, next_u, strict=True))
@@ -180,23 +200,23 @@ def _plan_code(problem: Problem, repeated: int, drones: int) -> TickCode:
 
     shift_pass = trace_pass(
         shift,
-        (plan.at(m), plan.at(m, later=1), shared("level", m), (shared("part"), 0.0)),
-        (start.at(m, n, later=1), steps),
+        (plan.step_values(m), plan.step_values(m, later=1), shared_spec("level", m), (shared_spec("part"), 0.0)),
+        (start.step_values(m, n, later=1), steps),
     )
-    copy_previous = copy_pass(previous, Rows("given", problem.sizes.step).once(m, n))
+    copy_previous = copy_pass(previous, StepArray("given", problem.sizes.step).fixed_values(m, n))
     copy_position, copy_first = (
-        copy_pass(nominal.at(PUSH, later=1), predicted),
-        copy_pass(nominal.at(m, n, later=1), previous),
+        copy_pass(nominal.step_values(VECTOR_SIZE, later=1), predicted),
+        copy_pass(nominal.step_values(m, n, later=1), previous),
     )
-    copy_input = copy_pass(nominal.at(m, n, later=1), plan.at(m))
-    repeat_input = copy_pass(nominal.at(m, n), *(plan.at(m, later=k) for k in range(repeated)))
+    copy_input = copy_pass(nominal.step_values(m, n, later=1), plan.step_values(m))
+    repeat_input = copy_pass(nominal.step_values(m, n), *(plan.step_values(m, later=k) for k in range(repeated)))
     return TickCode(
-        compile_loops((Loop((copy_previous,), at="start"), Loop((shift_pass,))), fast=False),
+        compile_loops((ArrayLoop((copy_previous,), position="start"), ArrayLoop((shift_pass,))), fast=False),
         compile_loops(
             (
-                Loop((copy_first,), at="start"),
-                Loop((copy_position, copy_input)),
-                Loop((copy_position, repeat_input), at="end"),
+                ArrayLoop((copy_first,), position="start"),
+                ArrayLoop((copy_position, copy_input)),
+                ArrayLoop((copy_position, repeat_input), position="end"),
             ),
             fast=False,
         ),
@@ -206,21 +226,21 @@ def _plan_code(problem: Problem, repeated: int, drones: int) -> TickCode:
 # Drones ------------------------------------------------------------------------------------------------------------------
 
 
-class Memory(NamedTuple):
+class MpcState(NamedTuple):
     """Controller state of an `ILQR`: the inputs (N, m) of the last solution, the applied input, the command computed from it,
     the time [s] and the disturbance observer; the predicted positions (N + 1, 3); and the observer of torques, if the vehicle
     needs one."""
 
     controls: Array
-    before: tuple[float, ...]
+    previous_input: tuple[float, ...]
     command: tuple[float, ...]
     time: float
-    observed: Observed | None
+    acceleration_observer: AccelerationObserver | None
     prediction: Array
-    turned: Turned | None = None
+    torque_observer: DisturbanceObserver | None = None
 
 
-class Plan(Protocol):
+class PlannedMotion(Protocol):
     """The inputs (N, m) and states (N + 1, ·) of a solution."""
 
     @property
@@ -230,16 +250,16 @@ class Plan(Protocol):
     def states(self) -> Array: ...
 
 
-class Parts(NamedTuple):
+class FlightParts(NamedTuple):
     """The parts of an `ILQR` that drones in flight share.
 
-    `wrench` is None if the inputs are (T, τ). `fallback(state, target, memory, push_W)` returns a plan, the command, and the
-    observer of torques.
+    `wrench` is None if the inputs are (T, τ). `fallback(state, target, controller_state, push_W)` returns a plan, the
+    command, and the observer of torques.
     """
 
     vehicle: Vehicle
     solver: Solver
-    goals: Goals
+    goals: GoalWriter
     code: TickCode
     gain: float  # of the disturbance observer
     period: float
@@ -247,19 +267,19 @@ class Parts(NamedTuple):
     dt: float
     iterations: int
     tolerance: float
-    fallback: Callable[[State, object, Memory, Vec3], tuple[Plan, Command, Turned | None]]
+    fallback: Callable[[State, object, MpcState, Vec3], tuple[PlannedMotion, Command, DisturbanceObserver | None]]
 
 
 class BatchController:
     """Controllers of n drones: call `run` at every tick; then read `command` (channels, n) and `prediction` (N + 1, 3, n)."""
 
-    def __init__(self, parts: Parts, n: int) -> None:
+    def __init__(self, parts: FlightParts, n: int) -> None:
         state, command = hover(parts.vehicle)
-        solver, self._parts, hover_input = parts.solver, parts, np.array(parts.solver.problem.command)
-        self._steps, fraction = shift_of(parts.period, parts.dt, solver.horizon)
-        self._state_of, self._reference_of = unpacker(state), unpacker(Reference(ZERO))
-        self._numbers_of = packer(state)
-        self._torque_observer = observer_for(parts.vehicle)
+        solver, self._shared, hover_input = parts.solver, parts, np.array(parts.solver.problem.command)
+        self._steps, fraction = split_shift(parts.period, parts.dt, solver.horizon)
+        self._unpack_state, self._unpack_reference = unpacker(state), unpacker(Reference(ZERO))
+        self._pack_state = packer(state)
+        self._torque_observer = initial_lead_observer(parts.vehicle)
         rows = self._rows = {
             "state": np.tile(flatten(state), (n, 1)),
             "command": np.tile(flatten(command), (n, 1)),
@@ -267,115 +287,122 @@ class BatchController:
             "previous": np.tile(hover_input, (n, 1)),
             "q_norm": np.zeros((n, 1)),
             "confirmed": np.zeros((n, 1)),
-            "observed": np.zeros((n, OBSERVED)),
+            "observed": np.zeros((n, OBSERVER_SIZE)),
             "turned": np.zeros((n, len(flatten(self._torque_observer or ())))),
         }
-        rows["wrench"] = rows["previous"] if parts.wrench is None else np.zeros((n, WRENCH))
-        self.command, self.prediction = rows["command"].T, np.full((solver.horizon + 1, PUSH, n), np.nan)
-        self._memory = solver.start_memory(
-            push=solver.parameters[-PUSH:],
+        rows["wrench"] = rows["previous"] if parts.wrench is None else np.zeros((n, WRENCH_SIZE))
+        self.command, self.prediction = rows["command"].T, np.full((solver.horizon + 1, VECTOR_SIZE, n), np.nan)
+        self._arrays = solver.start_arrays(
+            push=solver.parameters[-VECTOR_SIZE:],
             level=hover_input,
             part=np.array([fraction]),
         )
         self._plan_code = _plan_code(solver.problem, 1 + self._steps, n)
-        goals = parts.goals.call_ahead()
-        observe_calls = [self._call(parts.code.before, drone) for drone in range(n)]
-        self._after = [self._call(parts.code.after, drone) for drone in range(n)]
-        begin_calls = [self._call(self._plan_code.before, i, solver.horizon, self._steps) for i in range(n)]
-        self._observe = [Chain(call) for call in observe_calls]
-        self._begin = [solver.begin_chain(call) for call in begin_calls]
-        self._begin_ahead = [solver.begin_chain(a, goals, b) for a, b in zip(observe_calls, begin_calls, strict=True)]
-        self._keep: dict[tuple[int, int, int], Chain] = {}
+        goals = parts.goals.ahead_call()
+        observe_calls = [self._call(parts.code.begin, drone) for drone in range(n)]
+        self._finish_calls = [self._call(parts.code.finish, drone) for drone in range(n)]
+        begin_calls = [self._call(self._plan_code.begin, i, solver.horizon, self._steps) for i in range(n)]
+        self._observe_chains = [CallChain(call) for call in observe_calls]
+        self._begin_chains = [solver.begin_chain(call) for call in begin_calls]
+        self._begin_look_ahead = [
+            solver.begin_chain(a, goals, b) for a, b in zip(observe_calls, begin_calls, strict=True)
+        ]
+        self._store_chains: dict[tuple[int, int, int], CallChain] = {}
 
     def _call(
-        self, code: Loops, drone: int, steps: int = 1, first: int = 0, others: Mapping[str, Array] | None = None
+        self,
+        code: CompiledLoops,
+        drone: int,
+        steps: int = 1,
+        first: int = 0,
+        extra_arrays: Mapping[str, Array] | None = None,
     ) -> Call:
         rows = {name: values[drone] for name, values in self._rows.items()}
         rows["plan"] = rows["plan"][first:]
-        return code, self._memory.table(code, **rows, **(others or {})), steps
+        return code, self._arrays.table(code, **rows, **(extra_arrays or {})), steps
 
     def run(self, estimate: Array, ahead: Array) -> None:
         """Compute the commands from the estimated states (components, n) and the references ahead (N + 1, fields, n)."""
         self._rows["state"][:] = estimate.T
-        goals = self._parts.goals
+        goals = self._shared.goals
         for drone, state_values in enumerate(self._rows["state"].tolist()):
             references = ahead[:, :, drone]
             if math.isfinite(sum(state_values)):
-                self._rows["q_norm"][drone] = math.hypot(*state_values[ATTITUDE])
+                self._rows["q_norm"][drone] = math.hypot(*state_values[QUATERNION_SLICE])
                 goals.ahead[:] = references
-                self._begin_ahead[drone]()
-                cost = self._parts.solver.accept_start()
-                if cost < math.inf and goals.ahead_was_finite():
+                self._begin_look_ahead[drone]()
+                cost = self._shared.solver.accept_start()
+                if cost < math.inf and goals.is_ahead_finite():
                     self._solve(drone, cost)
                     continue
-            self._fall_back(drone, state_values, self._reference_of(references.T))
+            self._fall_back(drone, state_values, self._unpack_reference(references.T))
 
-    def tick(self, state: State, target: object, controller_state: Memory) -> Memory:
+    def tick(self, state: State, target: object, controller_state: MpcState) -> MpcState:
         """Return the state of the first drone's controller after a tick, from the one before it."""
         self._load(controller_state)
-        rows, goals = self._rows, self._parts.goals
-        state_values = self._numbers_of(state)
+        rows, goals = self._rows, self._shared.goals
+        state_values = self._pack_state(state)
         rows["state"][0] = state_values
-        q_norm = math.hypot(*state_values[ATTITUDE])
+        q_norm = math.hypot(*state_values[QUATERNION_SLICE])
         is_solved = False
         if math.isfinite(sum(state_values)):
             rows["q_norm"][0] = q_norm
-            self._observe[0]()
-            x = self._memory["given"][:BODY].tolist()
+            self._observe_chains[0]()
+            x = self._arrays["given"][:BODY_STATE_SIZE].tolist()
             if q_norm > 0.0 and goals.write(target, x, controller_state.time, 0.0) is None:
-                self._begin[0]()
-                cost = self._parts.solver.accept_start()
+                self._begin_chains[0]()
+                cost = self._shared.solver.accept_start()
                 if is_solved := cost < math.inf:
                     self._solve(0, cost)
         if not is_solved:
             self._fall_back(0, state_values, target, controller_state.time)
-        return self._store(controller_state.time + self._parts.period)
+        return self._store(controller_state.time + self._shared.period)
 
     def _solve(self, drone: int, cost: float) -> None:
         """Iterate from the first rollout, store the plan and compute the command."""
-        parts, solver = self._parts, self._parts.solver
+        parts, solver = self._shared, self._shared.solver
         solver.iterate(cost, parts.iterations, parts.tolerance)
         key = (drone, *solver.nominal_index)
-        if key not in self._keep:
+        if key not in self._store_chains:
             arrays = {"nominal": solver.nominal, "shown": self.prediction.reshape(-1)[drone:]}
-            store = self._call(self._plan_code.after, drone, solver.horizon, others=arrays)
-            self._keep[key] = Chain(store, *([self._after[drone]] if parts.wrench is None else []))
-        self._keep[key]()
+            store = self._call(self._plan_code.finish, drone, solver.horizon, extra_arrays=arrays)
+            self._store_chains[key] = CallChain(store, *([self._finish_calls[drone]] if parts.wrench is None else []))
+        self._store_chains[key]()
         if parts.wrench is not None:
             self._rows["wrench"][drone] = parts.wrench(tuple(self._rows["previous"][drone].tolist()))
-            Chain(self._after[drone])()
+            CallChain(self._finish_calls[drone])()
 
     def _fall_back(self, drone: int, state_values: list[float], target: object, time: float = 0.0) -> None:
         rows = self._rows
         if not math.isfinite(sum(state_values)):
             rows["observed"][drone] = rows["confirmed"][drone] = rows["turned"][drone] = 0.0
-        push_W = Vec3(*rows["observed"][drone, :PUSH].tolist())
-        plan, rows["command"][drone], torque_observer = self._parts.fallback(
-            self._state_of(state_values), target, self._store(time, drone), push_W
+        push_W = Vec3(*rows["observed"][drone, :VECTOR_SIZE].tolist())
+        plan, rows["command"][drone], torque_observer = self._shared.fallback(
+            self._unpack_state(state_values), target, self._store(time, drone), push_W
         )
         controls = plan.controls
         rows["turned"][drone] = flatten(torque_observer or ())
         rows["plan"][drone, : len(controls)], rows["plan"][drone, len(controls) :] = controls, controls[-1]
-        rows["previous"][drone], self.prediction[:, :, drone] = controls[0], plan.states[:, :PUSH]
+        rows["previous"][drone], self.prediction[:, :, drone] = controls[0], plan.states[:, :VECTOR_SIZE]
 
-    def _load(self, controller_state: Memory) -> None:
+    def _load(self, controller_state: MpcState) -> None:
         """Write the state of the first drone's controller into the arrays."""
         rows, horizon = self._rows, len(controller_state.controls)
         rows["plan"][0, :horizon], rows["plan"][0, horizon:] = controller_state.controls, controller_state.controls[-1]
-        rows["previous"][0], rows["command"][0] = controller_state.before, controller_state.command
-        rows["observed"][0] = flatten(controller_state.observed or NOTHING)
-        rows["confirmed"][0] = controller_state.observed is not None
-        rows["turned"][0] = flatten(controller_state.turned or self._torque_observer or ())
+        rows["previous"][0], rows["command"][0] = controller_state.previous_input, controller_state.command
+        rows["observed"][0] = flatten(controller_state.acceleration_observer or INITIAL_OBSERVER)
+        rows["confirmed"][0] = controller_state.acceleration_observer is not None
+        rows["turned"][0] = flatten(controller_state.torque_observer or self._torque_observer or ())
 
-    def _store(self, time: float, drone: int = 0) -> Memory:
+    def _store(self, time: float, drone: int = 0) -> MpcState:
         """Return the state of a drone's controller."""
         rows = {name: values[drone] for name, values in self._rows.items()}
         observer, initial_observer = None, self._torque_observer
-        if self._parts.gain and rows["confirmed"][0]:
-            observer = unflatten(NOTHING, iter(rows["observed"].tolist()))
+        if self._shared.gain and rows["confirmed"][0]:
+            observer = unflatten(INITIAL_OBSERVER, iter(rows["observed"].tolist()))
         torque_observer = (
             None if initial_observer is None else unflatten(initial_observer, iter(rows["turned"].tolist()))
         )
-        controls, prediction = rows["plan"][: self._parts.solver.horizon].copy(), self.prediction[:, :, drone].copy()
+        controls, prediction = rows["plan"][: self._shared.solver.horizon].copy(), self.prediction[:, :, drone].copy()
         previous, command = (tuple(rows[name].tolist()) for name in ("previous", "command"))
-        return Memory(controls, previous, command, time, observer, prediction, torque_observer)
+        return MpcState(controls, previous, command, time, observer, prediction, torque_observer)

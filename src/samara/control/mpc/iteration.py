@@ -19,27 +19,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.control.mpc.problem import Limits, Numbers
+from samara.control.mpc.problem import InputLimits, Scalars
 from samara.core.ops import clamp, equal, logical_and, logical_or, maximum, where
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 
-FLOOR = 1e-6  # the iLQR document adds it to the diagonal of Quu
+DIAGONAL_REGULARISATION = 1e-6  # the iLQR document adds it to the diagonal of Quu
 BOX_ITERATIONS = 3
-FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-6
-MIN_DECREASE = 1e-4  # minimum ratio of the actual to the predicted decrease for which a step is accepted
+INITIAL_DAMPING, MIN_DAMPING = 1e-3, 1e-6
+MIN_DECREASE_RATIO = 1e-4  # minimum ratio of the actual to the predicted decrease for which a step is accepted
 
 
-class Library(NamedTuple):
+class MatrixLibrary(NamedTuple):
     """A matrix library: stacking, a column of scalars, and the product of a matrix with a scalar."""
 
     vstack: Callable[[Sequence[Array]], Scalar]
     hstack: Callable[[Sequence[Array]], Scalar]
-    column: Callable[[Numbers], Scalar]
+    column: Callable[[Scalars], Scalar]
     scale: Callable[[Scalar, Scalar], Scalar] = operator.mul
 
 
-def traced_column(scalars: Numbers) -> Array:
+def traced_column(scalars: Scalars) -> Array:
     """Return a column (n, 1) of traced scalars."""
     matrix = np.empty((len(scalars), 1), dtype=object)
     matrix[:, 0] = scalars
@@ -50,8 +50,8 @@ def _scale_traced(matrix: Array, scalar: Scalar) -> Array:
     return np.array([entry * scalar for entry in matrix.flat], dtype=object).reshape(matrix.shape)
 
 
-NUMPY = Library(np.vstack, np.hstack, np.vstack)
-TRACED = Library(np.vstack, np.hstack, traced_column, _scale_traced)
+NUMPY = MatrixLibrary(np.vstack, np.hstack, np.vstack)
+TRACED = MatrixLibrary(np.vstack, np.hstack, traced_column, _scale_traced)
 
 
 class Factors(NamedTuple):
@@ -79,10 +79,10 @@ class BoxStep(NamedTuple):
 
 
 def box_step(
-    Q: Sequence[Numbers],
-    q: Numbers,
-    low: Numbers,
-    high: Numbers,
+    Q: Sequence[Scalars],
+    q: Scalars,
+    low: Scalars,
+    high: Scalars,
     damping: Scalar,
     iterations: int = BOX_ITERATIONS,
 ) -> BoxStep:
@@ -92,7 +92,7 @@ def box_step(
     leave the box are fixed next, those whose multiplier has the wrong sign released. The last solution is clamped to the box.
     """
     m = range(len(q))
-    added = [FLOOR + damping * Q[a][a] for a in m]
+    added = [DIAGONAL_REGULARISATION + damping * Q[a][a] for a in m]
     damped = [[Q[a][b] + added[a] if a == b else Q[a][b] for b in m] for a in m]
     at_low = [logical_and(low[a] >= 0.0, q[a] > 0.0) for a in m]
     at_high = [logical_and(high[a] <= 0.0, q[a] < 0.0) for a in m]
@@ -128,7 +128,7 @@ def box_step(
     )
 
 
-def factorize(Q: Sequence[Numbers], free: Numbers) -> tuple[list[list[Scalar]], list[Scalar]]:
+def factorize(Q: Sequence[Scalars], free: Scalars) -> tuple[list[list[Scalar]], list[Scalar]]:
     """L (its rows below the diagonal) and 1/D of Q = L D Lᵀ among the free inputs; the fixed ones have 1 on the diagonal."""
     lower: list[list[Scalar]] = []
     inverse: list[Scalar] = []
@@ -144,9 +144,9 @@ def factorize(Q: Sequence[Numbers], free: Numbers) -> tuple[list[list[Scalar]], 
 
 
 def solve_factored(
-    lower: Sequence[Numbers],
-    inverse_pivots: Numbers,
-    right: Numbers,
+    lower: Sequence[Scalars],
+    inverse_pivots: Scalars,
+    right: Scalars,
     scale: Callable[[Scalar, Scalar], Scalar] = operator.mul,
 ) -> list[Scalar]:
     """(L D Lᵀ)⁻¹ right, by rows: scalars, or rows of a matrix, which `scale` multiplies by scalars"""
@@ -164,18 +164,19 @@ class Smoothing(NamedTuple):
     """The value's dependence on the previous input: −s K between it and x, s (1 − K₋) of itself, and its gradient."""
 
     by_x: Array
-    by_itself: list[list[Scalar]]
+    by_previous: list[list[Scalar]]
     slope: list[Scalar]
 
 
-def smoothing(
-    weight: Scalar, gains: Array, step: Numbers, current: Numbers, following: Numbers, library: Library
+def smoothing_terms(
+    weight: Scalar, gains: Array, step: Scalars, current: Scalars, following: Scalars, library: MatrixLibrary
 ) -> Smoothing:
-    """From the next stage's gains (K, K₋) and step k, its input and the present one; the weight is 0 at the last stage."""
+    """Compute the smoothing from the next stage's gains (K, K₋), step and input, and this stage's; 0 at the last
+    stage."""
     m, n = range(len(step)), gains.shape[1] - len(step)
     return Smoothing(
         by_x=library.scale(gains[:, :n], -weight),
-        by_itself=[[weight * ((1.0 if a == b else 0.0) - gains[a, n + b]) for b in m] for a in m],
+        by_previous=[[weight * ((1.0 if a == b else 0.0) - gains[a, n + b]) for b in m] for a in m],
         slope=[weight * (current[a] - following[a] - step[a]) for a in m],
     )
 
@@ -183,7 +184,7 @@ def smoothing(
 # A stage in four parts, for some or all columns ------------------------------------------------------------------------
 
 
-class Model(NamedTuple):
+class StageModel(NamedTuple):
     """The quadratic model of a stage: V and v of the next one, M = [A B], and Hessian and gradient of this stage's cost."""
 
     V: Array
@@ -193,16 +194,16 @@ class Model(NamedTuple):
     slope: Array
 
 
-class Inputs(NamedTuple):
+class StageInputs(NamedTuple):
     """The inputs of a stage: their limits, their present values, and the damping."""
 
-    limits: Limits
-    here: Numbers
+    limits: InputLimits
+    current: Scalars
     damping: Scalar
 
 
-def expand(
-    model: Model, columns: Array, change: Smoothing | None, library: Library
+def expand_stage(
+    model: StageModel, columns: Array, change: Smoothing | None, library: MatrixLibrary
 ) -> tuple[Array, Array, Array | None]:
     """Q = Mᵀ V m + h with S m added to the rows of the inputs, q = mᵀ v + g, and S m; for some columns m of M."""
     Q, q = model.M.T @ (model.V @ columns) + model.H, columns.T @ model.v + model.slope
@@ -213,24 +214,24 @@ def expand(
 
 
 def input_step(
-    Q: Sequence[Numbers],
-    q: Numbers,
-    transposed: Sequence[Numbers],
+    Q: Sequence[Scalars],
+    q: Scalars,
+    transposed: Sequence[Scalars],
     change: Smoothing | None,
-    inputs: Inputs,
+    inputs: StageInputs,
     iterations: int = BOX_ITERATIONS,
 ) -> BoxStep:
     """Step within the limits, from Q_uu, which already includes S B; `transposed` is (S B)ᵀ."""
     m = range(len(q))
     if change is not None:
-        Q = [[Q[a][b] + transposed[a][b] + change.by_itself[a][b] for b in m] for a in m]
+        Q = [[Q[a][b] + transposed[a][b] + change.by_previous[a][b] for b in m] for a in m]
         q = [q[a] + change.slope[a] for a in m]
-    low, high = ([limit[a] - inputs.here[a] for a in m] for limit in inputs.limits)
+    low, high = ([limit[a] - inputs.current[a] for a in m] for limit in inputs.limits)
     return box_step(Q, q, low, high, inputs.damping, iterations)
 
 
 def gain_rows(
-    factors: Factors, rows: Numbers, scale: Callable[[Scalar, Scalar], Scalar] = operator.mul
+    factors: Factors, rows: Scalars, scale: Callable[[Scalar, Scalar], Scalar] = operator.mul
 ) -> tuple[list[Scalar], list[Scalar]]:
     """K = −Q_free⁻¹ Q_ux, row by row, 0 for inputs that are fixed; and Q_ux − D K."""
     right = [scale(row, -free) for free, row in zip(factors.free, rows, strict=True)]
@@ -238,13 +239,13 @@ def gain_rows(
     return gains, [row - scale(gain, added) for row, added, gain in zip(rows, factors.damping, gains, strict=True)]
 
 
-def value(Q: Array, q: Array, damped: Array, gains: Array, step: Array, slope: Array) -> tuple[Array, Array]:
+def stage_value(Q: Array, q: Array, damped: Array, gains: Array, step: Array, slope: Array) -> tuple[Array, Array]:
     """V = Q_xx + (Q_ux − D K)ᵀ K,  v = q_x + Q_uxᵀ k + Kᵀ (q_u + Q_uu k); for some columns of (Q_xx, Q_ux) and K."""
     n = len(Q) - len(step)
     return Q[:n] + damped.T @ gains, q + Q[n:].T @ step + gains.T @ slope
 
 
-class Stage(NamedTuple):
+class BackwardStage(NamedTuple):
     """The value of this stage, V and v, the gains (K, K₋) on x and on the previous input, and the box step."""
 
     V: Array
@@ -253,7 +254,9 @@ class Stage(NamedTuple):
     box: BoxStep
 
 
-def stage(model: Model, inputs: Inputs, change: Smoothing | None, by_previous: Array, library: Library) -> Stage:
+def solve_stage(
+    model: StageModel, inputs: StageInputs, change: Smoothing | None, by_previous: Array, library: MatrixLibrary
+) -> BackwardStage:
     """Compute a stage with all its columns.
 
     `change` is the smoothing of the next stage, None without it; `by_previous` (m, m) is −s 1, the derivative of this stage's
@@ -261,15 +264,15 @@ def stage(model: Model, inputs: Inputs, change: Smoothing | None, by_previous: A
     """
     n = model.V.shape[0]
     m = range(model.M.shape[1] - n)
-    Q, q, by_inputs = expand(model, model.M, change, library)
+    Q, q, by_inputs = expand_stage(model, model.M, change, library)
     corner = [[Q[n + a, n + b] for b in m] for a in m]
     transposed = [] if by_inputs is None else [[by_inputs[b, n + a] for b in m] for a in m]
     box = input_step(corner, [q[n + a, 0] for a in m], transposed, change, inputs)
     gain_rhs = library.hstack([Q[n:, :n], by_previous])
     rows = gain_rows(box.factors, [gain_rhs[a : a + 1, :] for a in m], library.scale)
     gains, damped = (library.vstack(row_list) for row_list in rows)
-    V, v = value(Q[:, :n], q[:n], damped[:, :n], gains[:, :n], *map(library.column, (box.step, box.slope)))
-    return Stage(V, v, gains, box)
+    V, v = stage_value(Q[:, :n], q[:n], damped[:, :n], gains[:, :n], *map(library.column, (box.step, box.slope)))
+    return BackwardStage(V, v, gains, box)
 
 
 def _sum(terms: Iterable[Scalar]) -> Scalar:
@@ -282,7 +285,7 @@ def _sum(terms: Iterable[Scalar]) -> Scalar:
 # The line search ---------------------------------------------------------------------------------------------------------
 
 
-class Choice(NamedTuple):
+class RolloutChoice(NamedTuple):
     """The accepted rollout, by its index and step size, or none (`accepted` 0, step size 0); the cost and damping after it."""
 
     accepted: Scalar
@@ -293,19 +296,20 @@ class Choice(NamedTuple):
     converged: Scalar
 
 
-def choose(
-    costs: Numbers,
-    sizes: Numbers,
+def choose_rollout(
+    costs: Scalars,
+    sizes: Scalars,
     cost: Scalar,
     linear: Scalar,
     quadratic: Scalar,
     damping: Scalar,
     tolerance: Scalar,
-) -> Choice:
+) -> RolloutChoice:
     """The lowest cost J(α); accepted if J − J(α) is positive and at least 1e-4 of −(α qᵀk + ½ α² kᵀQk)
 
     Damping grows tenfold if no rollout is accepted and threefold after a small step, and shrinks to a fifth after a large one.
-    The problem has converged if the cost fell by less than the tolerance, or by the model cannot fall by more.
+    The problem has converged if the cost fell by less than the tolerance, or cannot fall by more according to the
+    model.
     """
     lowest, alpha, index = costs[0], sizes[0], 0.0
     for i in range(1, len(costs)):
@@ -315,18 +319,18 @@ def choose(
         alpha, index = where(lower, sizes[i], alpha), where(lower, float(i), index)
     decrease = cost - lowest
     predicted = -(alpha * linear + 0.5 * alpha * alpha * quadratic)
-    accepted = logical_and(decrease > 0.0, decrease >= MIN_DECREASE * predicted)
+    accepted = logical_and(decrease > 0.0, decrease >= MIN_DECREASE_RATIO * predicted)
     after_success = where(
         alpha >= 0.5,
-        where(damping > LEAST_DAMPING, 0.2 * damping, 0.0),
-        where(alpha <= 0.1, maximum(3.0 * damping, FIRST_DAMPING), damping),
+        where(damping > MIN_DAMPING, 0.2 * damping, 0.0),
+        where(alpha <= 0.1, maximum(3.0 * damping, INITIAL_DAMPING), damping),
     )
     remaining = -(linear + 0.5 * quadratic)
-    return Choice(
+    return RolloutChoice(
         accepted=where(accepted, 1.0, 0.0),
         index=index,
         alpha=where(accepted, alpha, 0.0),
         cost=where(accepted, lowest, cost),
-        damping=where(accepted, after_success, maximum(10.0 * damping, FIRST_DAMPING)),
+        damping=where(accepted, after_success, maximum(10.0 * damping, INITIAL_DAMPING)),
         converged=where(where(accepted, decrease, remaining) <= tolerance, 1.0, 0.0),
     )

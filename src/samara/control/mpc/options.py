@@ -12,27 +12,27 @@ from samara.control.controller_type import (
     POSITIVE,
     Controller,
     ControllerType,
-    choice,
-    suggestion,
+    choice_parser,
+    suggest_names,
 )
-from samara.control.mpc.problem import Limits
-from samara.core.integrate import RUNGE_KUTTA
+from samara.control.mpc.problem import InputLimits
+from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS
 from samara.core.quantity import Scalar
 from samara.physics.types import Vehicle
 
 if TYPE_CHECKING:
     from samara.control.mpc.cost import Cost
 
-LINE_SEARCH = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
+LINE_SEARCH_STEPS = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
 MAX_STEP_SIZES = 8
-PENALTY = 1e5  # weight of obstacles and of the tilt limit, if there are any
-YAW_WEIGHT = (
-    4.0  # of the named controller, as the iLQR document's tilt: the document has none, and references have a yaw
+PENALTY_WEIGHT = 1e5  # weight of obstacles and of the tilt limit, if there are any
+DEFAULT_YAW_WEIGHT = (
+    4.0  # in scenarios; equals the tilt weight: the iLQR document has no yaw weight, but references have a yaw
 )
 INPUTS = ("wrench", "rotors")
 
 
-class Weights(NamedTuple):
+class CostWeights(NamedTuple):
     """Weights with the iLQR document's values; the last four are not in it, and off by default.
 
     The document requires a higher weight of the tilt at the end but gives no value: `terminal_tilt_weight` is twice
@@ -94,10 +94,10 @@ class MpcOptions:
     dt: float = 0.05
     max_iterations: int = 12
     tolerance: float = 1e-4
-    line_search: Sequence[float] = LINE_SEARCH
+    line_search: Sequence[float] = LINE_SEARCH_STEPS
     integrator: str = "rk4"
     inputs: str = "wrench"
-    limits: Limits | None = None
+    limits: InputLimits | None = None
     obstacles: Sequence[tuple[Sequence[float], float]] = ()
     max_tilt: float | None = None
     period: float = 0.01
@@ -108,7 +108,7 @@ class MpcOptions:
 
 
 _WEIGHT_PARSERS = {
-    **dict.fromkeys((*Weights._fields, *Shaping._fields), NOT_NEGATIVE),
+    **dict.fromkeys((*CostWeights._fields, *Shaping._fields), NOT_NEGATIVE),
     "max_reference_velocity": POSITIVE,
     "max_reference_acceleration": POSITIVE,
     "reference_follow": FRACTION,
@@ -118,38 +118,38 @@ _SCENARIO_PARSERS = {
     "horizon": COUNT,
     "dt": POSITIVE,
     "control_iterations": COUNT,
-    "integrator": choice(*RUNGE_KUTTA),
-    "inputs": choice(*INPUTS),
+    "integrator": choice_parser(*RUNGE_KUTTA_INTEGRATORS),
+    "inputs": choice_parser(*INPUTS),
     "max_tilt": ANGLE,
     "disturbance_time_constant": NOT_NEGATIVE,
 }
 _PARSERS = {**_SCENARIO_PARSERS, "max_iterations": COUNT, "period": POSITIVE, "tolerance": NOT_NEGATIVE}
 
 
-def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[MpcOptions, Weights, Shaping]:
+def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[MpcOptions, CostWeights, Shaping]:
     """Sort options by name into the three records and check them.
 
     Args:
-        options: options by the names of `MpcOptions`, `Weights` and `Shaping`.
+        options: options by the names of `MpcOptions`, `CostWeights` and `Shaping`.
         torque_weight: the vehicle's default.
     """
     names = [field.name for field in dataclasses.fields(MpcOptions)]
     for name, value in options.items():
         if name not in names and name not in _WEIGHT_PARSERS:
-            raise TypeError(f"ILQR has no option {name!r}; {suggestion(name, (*names, *_WEIGHT_PARSERS))}")
-        if name in _PARSERS and value is not None and _PARSERS[name].read(value) is None:
+            raise TypeError(f"ILQR has no option {name!r}; {suggest_names(name, (*names, *_WEIGHT_PARSERS))}")
+        if name in _PARSERS and value is not None and _PARSERS[name].parse(value) is None:
             raise ValueError(f"{name} = {value!r:.60}: expected {_PARSERS[name].expected}")
     mpc = MpcOptions(**{name: value for name, value in options.items() if name in names})
     if not 1 <= len(mpc.line_search) <= MAX_STEP_SIZES or not all(0.0 < alpha <= 1.0 for alpha in mpc.line_search):
         raise ValueError(f"line_search = {mpc.line_search}: expected one to {MAX_STEP_SIZES} step sizes in (0, 1]")
     if mpc.cost is not None and not (isinstance(mpc.cost, tuple) and all(map(callable, mpc.cost))):
         raise ValueError(f"cost = {mpc.cost!r:.60}: expected a samara.control.mpc.Cost of two functions")
-    defaults = Weights(
+    defaults = CostWeights(
         torque_weight=torque_weight,
-        obstacle_weight=PENALTY if mpc.obstacles else 0.0,
-        tilt_limit_weight=0.0 if mpc.max_tilt is None else PENALTY,
+        obstacle_weight=PENALTY_WEIGHT if mpc.obstacles else 0.0,
+        tilt_limit_weight=0.0 if mpc.max_tilt is None else PENALTY_WEIGHT,
     )
-    weights = defaults._replace(**{name: float(options[name]) for name in Weights._fields if name in options})
+    weights = defaults._replace(**{name: float(options[name]) for name in CostWeights._fields if name in options})
     shaping = Shaping()._replace(**{name: float(options[name]) for name in Shaping._fields if name in options})
     return mpc, weights, shaping
 
@@ -157,7 +157,7 @@ def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[
 def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Scalar) -> Controller:
     from samara.control.mpc import ILQR  # imported here, because it imports the compiler
 
-    return ILQR(vehicle, healthy=healthy, period=period, **{"yaw_weight": YAW_WEIGHT, **options})
+    return ILQR(vehicle, healthy=healthy, period=period, **{"yaw_weight": DEFAULT_YAW_WEIGHT, **options})
 
 
 TYPES = (
@@ -165,6 +165,6 @@ TYPES = (
         "ilqr",
         _build,
         _SCENARIO_PARSERS,
-        instants_ahead=lambda options: int(options.get("horizon", MpcOptions.horizon)) + 1,
+        look_ahead_count=lambda options: int(options.get("horizon", MpcOptions.horizon)) + 1,
     ),
 )

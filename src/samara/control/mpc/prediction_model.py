@@ -11,22 +11,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.allocation import allocation_for
+from samara.control.allocation import build_allocation
 from samara.control.mpc.options import INPUTS, MpcOptions
-from samara.control.mpc.problem import Limits
+from samara.control.mpc.problem import InputLimits
 from samara.core.algebra import ZERO, Quat, Vec3, conjugate, direction, matrix_from_quat
-from samara.core.integrate import RUNGE_KUTTA, integrator_named
+from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS, find_integrator
 from samara.core.ops import maximum, where
 from samara.core.portable_linalg import pseudoinverse
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.multirotor import derivative, state_at_rest
 from samara.physics.rotors.propulsion import COMMANDED_WRENCH, WRENCH
 from samara.physics.rotors.rotor import RotorLoad, rotor_wrench
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.limits import thrust_limits
-from samara.vehicles.trim import effective, effectiveness, hover
+from samara.vehicles.trim import effectiveness, hover, select_effective_rotors
 
-LEAST_LIFT = 0.2  # fraction of g: minimum vertical part of the desired thrust
+MIN_VERTICAL_FRACTION = 0.2  # fraction of g: minimum vertical part of the desired thrust
 
 _NOT_PREDICTED = (Role.THRUST, Role.MOMENTUM, Role.ACTUATOR, Role.SUPPLY, Role.SHAPE)  # the input replaces them
 
@@ -40,10 +40,10 @@ class Tangent(NamedTuple):
     omega_B: Vec3
 
 
-TILT_AND_TURN = tuple(range(6, 12))  # indices of δθ and δω
+ATTITUDE_AND_RATE = tuple(range(6, 12))  # indices of δθ and δω
 
 
-DOCUMENTED_LIMITS = Limits((0.0, -0.02, -0.02, -0.01), (0.72, 0.02, 0.02, 0.01))
+DOCUMENTED_LIMITS = InputLimits((0.0, -0.02, -0.02, -0.01), (0.72, 0.02, 0.02, 0.01))
 """The iLQR document's limits for the Crazyflie [N, N·m]: more torque than its motors have."""
 
 
@@ -61,25 +61,27 @@ def _rotor_thrust_wrench(
 ROTOR_THRUSTS = Effect("rotor_thrusts", wrench=_rotor_thrust_wrench, role=Role.THRUST)
 
 
-def _leaning(effect_state: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _tilting_wrench(
+    effect_state: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> Wrench:
     """(T, τ), and the sideways force of tilting rotors, in proportion to the thrust"""
     thrust, *tau_B = command
     return Wrench(f_B=(vehicle["leaning_wrench"] * thrust)._replace(z=thrust), tau_B=Vec3(*tau_B))
 
 
-LEANING_WRENCH = Effect("leaning_wrench", wrench=_leaning, role=Role.THRUST)
+TILTING_WRENCH = Effect("leaning_wrench", wrench=_tilting_wrench, role=Role.THRUST)
 
 
 @dataclass(frozen=True)
-class Model:
+class PredictionModel:
     """x' = step(x, u): the predicted body over one `dt`, its inputs and their limits."""
 
     body: Vehicle
     integrator: str
     dt: float
-    inputs: int
+    input_count: int
     hover_input: tuple[float, ...]
-    limits: Limits
+    limits: InputLimits
 
     def rate(self, state: State, command: Command) -> State:
         """ẋ, by the equations of motion"""
@@ -92,7 +94,9 @@ class Model:
             rate = self.rate(x, command)
             return rate._replace(v_W=rate.v_W + push_W)
 
-        next_state: State = integrator_named(self.integrator, RUNGE_KUTTA).advance(accelerated_rate, state, self.dt)
+        next_state: State = find_integrator(self.integrator, RUNGE_KUTTA_INTEGRATORS).advance(
+            accelerated_rate, state, self.dt
+        )
         return next_state
 
     def wrench(self, command: Command) -> Wrench:
@@ -110,29 +114,29 @@ class Model:
     @property
     def takes_wrench(self) -> bool:
         """Whether the inputs are (T, τ) rather than one thrust per rotor."""
-        return self.body.structure.effects[-1] in (COMMANDED_WRENCH, LEANING_WRENCH)
+        return self.body.structure.effects[-1] in (COMMANDED_WRENCH, TILTING_WRENCH)
 
     @property
     def template(self) -> State:
         """A state of the body at rest."""
-        return at_rest(self.body)
+        return state_at_rest(self.body)
 
 
-def model_of(vehicle: Vehicle, options: MpcOptions) -> Model:
+def build_prediction_model(vehicle: Vehicle, options: MpcOptions) -> PredictionModel:
     """Build the prediction model of a vehicle; the default limits are those of the working motors."""
     inputs, limits, healthy = options.inputs, options.limits, options.healthy
-    integrator_named(options.integrator, RUNGE_KUTTA)
+    find_integrator(options.integrator, RUNGE_KUTTA_INTEGRATORS)
     if inputs not in INPUTS:
         raise ValueError(f"inputs = {inputs!r}: expected one of {', '.join(INPUTS)}")
     if inputs == "rotors" and not vehicle.rotors:
         raise ValueError(f"inputs = 'rotors': vehicle {vehicle.name!r} has none; expected 'wrench'")
-    vehicle = effective(vehicle)
+    vehicle = select_effective_rotors(vehicle)
     if inputs == "rotors" and vehicle.servos:
         raise ValueError(f"inputs = 'rotors': vehicle {vehicle.name!r} has rotors that tilt; expected 'wrench'")
     input_effect: tuple[Effect, Any] = (ROTOR_THRUSTS, vehicle.rotors) if inputs == "rotors" else (COMMANDED_WRENCH, ())
     if vehicle.servos:
-        side_B = allocation_for(vehicle, healthy).side_B or ZERO
-        input_effect = (LEANING_WRENCH, side_B / float(vehicle.mass * vehicle["gravity"].acceleration))
+        side_B = build_allocation(vehicle, healthy).hover_side_force_B or ZERO
+        input_effect = (TILTING_WRENCH, side_B / float(vehicle.mass * vehicle["gravity"].acceleration))
     predicted = [
         (effect, effect_parameters)
         for effect, effect_parameters in zip(vehicle.structure.effects, vehicle.parameters, strict=True)
@@ -145,13 +149,13 @@ def model_of(vehicle: Vehicle, options: MpcOptions) -> Model:
     if limits is None:
         limits = _rotor_limits(vehicle, healthy) if inputs == "rotors" else wrench_limits(vehicle, healthy)
         if healthy is not None and not all(healthy):  # plans start from hover, even if it is infeasible
-            limits = Limits(tuple(map(min, limits.low, hover_input)), tuple(map(max, limits.high, hover_input)))
+            limits = InputLimits(tuple(map(min, limits.low, hover_input)), tuple(map(max, limits.high, hover_input)))
     if not (len(limits.low) == len(limits.high) == len(hover_input)):
         raise ValueError(f"limits = {limits}: expected {len(hover_input)} numbers for each end")
     for low, value, high in zip(limits.low, hover_input, limits.high, strict=True):
         if not low <= value <= high:
             raise ValueError(f"limits = {limits}: the hover input {value:.6g} is not between {low:.6g} and {high:.6g}")
-    return Model(body, options.integrator, float(options.dt), len(hover_input), hover_input, limits)
+    return PredictionModel(body, options.integrator, float(options.dt), len(hover_input), hover_input, limits)
 
 
 def _hover_input(vehicle: Vehicle, inputs: str) -> tuple[float, ...]:
@@ -161,13 +165,13 @@ def _hover_input(vehicle: Vehicle, inputs: str) -> tuple[float, ...]:
     return tuple(float(rotor.k_thrust * speed**2) for rotor, speed in zip(vehicle.rotors, speeds, strict=True))
 
 
-def _rotor_limits(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Limits:
+def _rotor_limits(vehicle: Vehicle, healthy: Sequence[bool] | None) -> InputLimits:
     low, high = _thrust_ranges(vehicle, healthy).T.tolist()
-    return Limits(tuple(low), tuple(high))
+    return InputLimits(tuple(low), tuple(high))
 
 
 def _thrust_ranges(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Any:
-    """Minimum and maximum thrust of each rotor, (n, 2); zero for a failed one"""
+    """Minimum and maximum thrust of each rotor, (n, 2); zero for a failed rotor"""
     thrust_ranges = np.array(thrust_limits(vehicle), dtype=float)
     if healthy is None:
         return thrust_ranges
@@ -175,7 +179,7 @@ def _thrust_ranges(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Any:
     return thrust_ranges * is_healthy[:, None]
 
 
-def wrench_limits(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> Limits:
+def wrench_limits(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> InputLimits:
     """Range of the collective thrust, and the torque about each axis alone that the rotors can give at hover
 
     T = T_hover + y τ with the smallest Σ T² stays within the rotors' limits for |τ| up to the minimum of margin/|y|. A body
@@ -187,20 +191,22 @@ def wrench_limits(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> Li
         thrust_to_weight, alpha = 0.72 / (0.028 * 9.81), (0.02 / 1.4e-5, 0.02 / 1.4e-5, 0.01 / 2.17e-5)
         inertia = (vehicle.inertia_B.xx, vehicle.inertia_B.yy, vehicle.inertia_B.zz)
         torque = tuple(float(moment) * a for moment, a in zip(inertia, alpha, strict=True))
-        return Limits((0.0, *(-t for t in torque)), (thrust_to_weight * weight, *torque))
+        return InputLimits((0.0, *(-t for t in torque)), (thrust_to_weight * weight, *torque))
     thrust_ranges, matrix = np.array(thrust_limits(vehicle), dtype=float), effectiveness(vehicle)[2:]
     min_thrust, max_thrust = np.sort(matrix[0][:, None] * _thrust_ranges(vehicle, healthy), axis=1).sum(axis=0).tolist()
     allocation = pseudoinverse(matrix)
     hover_thrusts = weight * allocation[:, 0]
     torques = [
-        _largest(sign * allocation[:, axis], hover_thrusts, thrust_ranges) for axis in (1, 2, 3) for sign in (-1.0, 1.0)
+        _max_torque(sign * allocation[:, axis], hover_thrusts, thrust_ranges)
+        for axis in (1, 2, 3)
+        for sign in (-1.0, 1.0)
     ]
-    if healthy is not None and not allocation_for(vehicle, healthy).keeps_yaw:
+    if healthy is not None and not build_allocation(vehicle, healthy).controls_yaw:
         torques[4:] = [0.0, 0.0]
-    return Limits((min_thrust, *(-t for t in torques[::2])), (max_thrust, *torques[1::2]))
+    return InputLimits((min_thrust, *(-t for t in torques[::2])), (max_thrust, *torques[1::2]))
 
 
-def _largest(per_torque: Any, hover_thrusts: Any, thrust_ranges: Any) -> float:
+def _max_torque(per_torque: Any, hover_thrusts: Any, thrust_ranges: Any) -> float:
     """Largest torque whose thrusts stay within their limits; 0 if it needs no thrust or the margin is zero"""
     limits = np.where(per_torque > 0.0, thrust_ranges[:, 1], thrust_ranges[:, 0])
     is_used = np.abs(per_torque) > 1e-9 * np.abs(per_torque).max(initial=1e-12)
@@ -211,7 +217,7 @@ def _largest(per_torque: Any, hover_thrusts: Any, thrust_ranges: Any) -> float:
 # Near a state ------------------------------------------------------------------------------------------------------
 
 
-def moved(state: State, delta: Tangent) -> State:
+def displace(state: State, delta: Tangent) -> State:
     """x ⊕ δ: p + δp, v + δv, q ⊗ (1, ½ δθ), ω + δω, to first order in δ"""
     rotation = Quat(1.0, *(delta.theta_B * 0.5))
     return state._replace(
@@ -223,7 +229,7 @@ def moved(state: State, delta: Tangent) -> State:
 
 
 def difference(state: State, origin: State) -> Tangent:
-    """x ⊖ x₀: δθ = 2 vec(q₀* ⊗ q), the same for q and −q; the inverse of `moved` to first order"""
+    """x ⊖ x₀: δθ = 2 vec(q₀* ⊗ q), the same for q and −q; the inverse of `displace` to first order"""
     rotation = conjugate(origin.q_WB) * state.q_WB
     return Tangent(
         state.p_W - origin.p_W,
@@ -233,7 +239,7 @@ def difference(state: State, origin: State) -> Tangent:
     )
 
 
-def levelled(x: Sequence[Any], length: Callable[[Any, Any], Any]) -> list[Any]:
+def level_state(x: Sequence[Any], length: Callable[[Any, Any], Any]) -> list[Any]:
     """Components of a state at rest and upright with the same heading: q ∥ (w, 0, 0, z), or 1 if that is zero"""
     w, _, _, z = x[6:10]
     norm = length(w, z)
@@ -252,13 +258,13 @@ def heading_axis(state: State) -> Vec3:
     return matrix_from_quat(state.q_WB).columns[0]
 
 
-def thrust_direction(a_W: Vec3, v_W: Vec3, push_W: Vec3, model: Model) -> Vec3:
+def thrust_direction(a_W: Vec3, v_W: Vec3, push_W: Vec3, model: PredictionModel) -> Vec3:
     """b₃ ∥ a − a₀(v) − push: the thrust direction for an acceleration a at a velocity v
 
     a₀ is the acceleration of the level body without thrust: −g e₃ and the drag. Without drag, b₃ ∥ a + g e₃. The vertical part
     is at least a fifth of g: a descent faster than free fall does not turn the body upside down.
     """
     level_state = model.template._replace(v_W=v_W)
-    thrust_W = a_W - model.rate(level_state, tuple(0.0 for _ in range(model.inputs))).v_W - push_W
-    min_vertical = LEAST_LIFT * model.body["gravity"].acceleration
+    thrust_W = a_W - model.rate(level_state, tuple(0.0 for _ in range(model.input_count))).v_W - push_W
+    min_vertical = MIN_VERTICAL_FRACTION * model.body["gravity"].acceleration
     return direction(thrust_W._replace(z=maximum(thrust_W.z, min_vertical)))

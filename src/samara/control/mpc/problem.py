@@ -19,20 +19,20 @@ from samara.core.tree import flatten, unflatten
 Tree: TypeAlias = Any
 """A nested tuple of scalars."""
 
-Numbers: TypeAlias = Sequence[Scalar]
+Scalars: TypeAlias = Sequence[Scalar]
 
 Residuals = list[tuple[Scalar, Scalar]]
 """(w, r): each costs ½ w r²."""
 
 
-class Limits(NamedTuple):
+class InputLimits(NamedTuple):
     """Lower and upper limit of every input."""
 
     low: tuple[Scalar, ...]
     high: tuple[Scalar, ...]
 
 
-class Start(NamedTuple):
+class ColdStart(NamedTuple):
     """The feedback of a cold start: towards `nominal(x, hypot)`, with `columns` of the gain at the problem's template state.
 
     `nominal` takes and returns the components of a state, scalars or arrays; `hypot(a, b)` is √(a² + b²) of such.
@@ -42,17 +42,17 @@ class Start(NamedTuple):
     columns: tuple[int, ...]
 
 
-def plus(x: Tree, delta: Tree) -> Tree:
+def add_trees(x: Tree, delta: Tree) -> Tree:
     """x + δ, component by component"""
     return unflatten(x, iter([a + b for a, b in zip(flatten(x), flatten(delta), strict=True)]))
 
 
-def minus(x: Tree, origin: Tree) -> Tree:
+def subtract_trees(x: Tree, origin: Tree) -> Tree:
     """x − x₀, component by component"""
     return unflatten(x, iter([a - b for a, b in zip(flatten(x), flatten(origin), strict=True)]))
 
 
-class Sizes(NamedTuple):
+class ProblemSizes(NamedTuple):
     """Component counts of states, tangents, commands, goals and parameters."""
 
     state: int
@@ -77,7 +77,7 @@ class Problem:
     """The functions of one step, and templates of their arguments: nested tuples of scalars.
 
     A cold start applies the constant input `command`. `parameters` are constant along the horizon; changing their values does
-    not require new code. A residual whose weight is the literal 0 is dropped. `moved(x, δ)` and `difference(x, x₀)` are
+    not require new code. A residual whose weight is the literal 0 is dropped. `displace(x, δ)` and `difference(x, x₀)` are
     x ⊕ δ and x ⊖ x₀, for states that are not plain vectors.
     """
 
@@ -88,11 +88,11 @@ class Problem:
     step: Callable[[Tree, Tree, Tree], Tree]  # (x, u, parameters) → x'
     residuals: Callable[[Tree, Tree, Tree, Tree], Residuals]  # (x, u, goal, parameters)
     final: Callable[[Tree, Tree, Tree], Residuals]  # (x, goal, parameters)
-    limits: Callable[[Tree], Limits]  # (parameters)
+    limits: Callable[[Tree], InputLimits]  # (parameters)
     smoothing: Callable[[Tree], Scalar] = lambda _: 0.0  # (parameters) → s
-    moved: Callable[[Tree, Tree], Tree] = plus
-    difference: Callable[[Tree, Tree], Tree] = minus
-    start: Start | None = None
+    displace: Callable[[Tree, Tree], Tree] = add_trees
+    difference: Callable[[Tree, Tree], Tree] = subtract_trees
+    start: ColdStart | None = None
 
     @cached_property
     def tangent(self) -> Tree:
@@ -100,9 +100,9 @@ class Problem:
         return self.difference(self.state, self.state)
 
     @cached_property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> ProblemSizes:
         templates = (self.state, self.tangent, self.command, self.goal, self.parameters)
-        return Sizes(*(len(flatten(template)) for template in templates))
+        return ProblemSizes(*(len(flatten(template)) for template in templates))
 
     def stage_residuals(self, state: Tree, command: Tree, previous: Tree, goal: Tree, parameters: Tree) -> Residuals:
         """Return the residuals of one step, with those of the change of its inputs from the `previous` ones."""
@@ -111,7 +111,7 @@ class Problem:
         return self.residuals(state, command, goal, parameters) + change
 
 
-def total(residuals: Residuals) -> Scalar:
+def total_cost(residuals: Residuals) -> Scalar:
     """Σ ½ w r²"""
     cost: Scalar = 0.0
     for weight, residual in residuals:
@@ -124,8 +124,8 @@ def is_zero(weight: Scalar) -> bool:
     return isinstance(weight, float) and weight == 0.0
 
 
-def feedback(
-    nominal: Numbers, steps: Numbers, gains: Sequence[Numbers], error: Numbers, alpha: Scalar, limits: Limits
+def apply_feedback(
+    nominal: Scalars, steps: Scalars, gains: Sequence[Scalars], error: Scalars, alpha: Scalar, limits: InputLimits
 ) -> list[Scalar]:
     """u = u_nom + α k + K (x ⊖ x_nom, u₋ − u₋nom), within the limits; K by rows"""
     inputs = []

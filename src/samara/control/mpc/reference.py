@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.compiler.llvm.array_loop import ArraySpec, Call, Loop, Loops, compile_loops
-from samara.control.mpc.cost import ANY_GOAL, Goal
+from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, Call, CompiledLoops, compile_loops
+from samara.control.mpc.cost import DEFAULT_TARGET, MpcTarget
 from samara.control.mpc.options import Shaping
-from samara.control.mpc.prediction_model import Model, thrust_direction
+from samara.control.mpc.prediction_model import PredictionModel, thrust_direction
 from samara.control.mpc.problem import Tree
-from samara.control.mpc.programs import LANES, Arrays, Rows, shared, trace_pass
+from samara.control.mpc.programs import LANES, Arrays, StepArray, shared_spec, trace_pass
 from samara.core.algebra import ZERO, Vec3, cross, direction, norm
 from samara.core.ops import cos, maximum, sin
 from samara.core.quantity import Scalar
@@ -43,7 +43,7 @@ class PathPoint(NamedTuple):
     v_W: Vec3
 
 
-class Target(NamedTuple):
+class PathTarget(NamedTuple):
     """The point to reach, the start of the horizon, and the yaw [rad]."""
 
     p_W: Vec3
@@ -51,38 +51,38 @@ class Target(NamedTuple):
     yaw: Scalar
 
 
-def limited(v: Vec3, max_norm: Scalar) -> Vec3:
-    """v, scaled down to the length `largest` if it is longer"""
+def limit_norm(v: Vec3, max_norm: Scalar) -> Vec3:
+    """v, scaled down to the length `max_norm` if it is longer"""
     return v * (max_norm / maximum(norm(v), max_norm))
 
 
-def reference_acceleration(path: PathPoint, target: Target, shaping: Shaping) -> Vec3:
+def reference_acceleration(path: PathPoint, target: PathTarget, shaping: Shaping) -> Vec3:
     """a_ref = gain (v_des − v),  v_des = gain (p_target − p_start), each within its limit  [m/s²]"""
     start_W = target.start_W + (path.p_W - target.start_W) * shaping.reference_follow
-    desired_W = limited((target.p_W - start_W) * shaping.reference_velocity_gain, shaping.max_reference_velocity)
-    return limited((desired_W - path.v_W) * shaping.reference_acceleration_gain, shaping.max_reference_acceleration)
+    desired_W = limit_norm((target.p_W - start_W) * shaping.reference_velocity_gain, shaping.max_reference_velocity)
+    return limit_norm((desired_W - path.v_W) * shaping.reference_acceleration_gain, shaping.max_reference_acceleration)
 
 
-def shaped_step(
-    path: PathPoint, target: Target, shaping: Shaping, model: Model, push_W: Vec3 = ZERO
-) -> tuple[PathPoint, Goal]:
+def step_shaped_path(
+    path: PathPoint, target: PathTarget, shaping: Shaping, model: PredictionModel, push_W: Vec3 = ZERO
+) -> tuple[PathPoint, MpcTarget]:
     """Return the next point of the path, p + v dt + ½ a_ref dt², v + a_ref dt, and the goal at this one."""
     a_W, dt = reference_acceleration(path, target, shaping), model.dt
-    goal = goal_of(Reference(path.p_W, path.v_W, a_W, yaw=target.yaw), model, push_W)
+    goal = mpc_target(Reference(path.p_W, path.v_W, a_W, yaw=target.yaw), model, push_W)
     return PathPoint(path.p_W + path.v_W * dt + a_W * (0.5 * dt * dt), path.v_W + a_W * dt), goal
 
 
-def goal_of(reference: Reference, model: Model, push_W: Vec3 = ZERO) -> Goal:
+def mpc_target(reference: Reference, model: PredictionModel, push_W: Vec3 = ZERO) -> MpcTarget:
     """Position and velocity; b₃ along the thrust that the acceleration requires, b₁ perpendicular to it towards the yaw"""
     b3_W = thrust_direction(reference.a_W, reference.v_W, push_W, model)
     heading_W = Vec3(cos(reference.yaw), sin(reference.yaw), 0.0)
     b1_W = cross(direction(cross(b3_W, heading_W)), b3_W)
-    return Goal(reference.p_W, reference.v_W, b3_W, b1_W)
+    return MpcTarget(reference.p_W, reference.v_W, b3_W, b1_W)
 
 
-def extrapolated(reference: Reference, time: Scalar, shaping: Shaping) -> Reference:
+def extrapolate_reference(reference: Reference, time: Scalar, shaping: Shaping) -> Reference:
     """Extrapolate a reference by a time t: v + a t, limited to its speed or the maximum, and p by the mean of v."""
-    v_W = limited(reference.v_W + reference.a_W * time, maximum(norm(reference.v_W), shaping.max_reference_velocity))
+    v_W = limit_norm(reference.v_W + reference.a_W * time, maximum(norm(reference.v_W), shaping.max_reference_velocity))
     return reference._replace(
         p_W=reference.p_W + (reference.v_W + v_W) * (0.5 * time),
         v_W=v_W,
@@ -92,45 +92,49 @@ def extrapolated(reference: Reference, time: Scalar, shaping: Shaping) -> Refere
 
 # Compiled loops ----------------------------------------------------------------------------------------------------------
 
-_PATH, _TARGET, _REFERENCE = PathPoint(ZERO, ZERO), Target(ZERO, ZERO, 0.0), Reference(ZERO)
+_PATH, _TARGET, _REFERENCE = PathPoint(ZERO, ZERO), PathTarget(ZERO, ZERO, 0.0), Reference(ZERO)
 _PATH_SIZE, _TARGET_SIZE, _FIELDS = (len(flatten(template)) for template in (_PATH, _TARGET, _REFERENCE))
-GOALS, TIMES, AHEAD = Rows("goals", len(flatten(ANY_GOAL))), Rows("times", 1), Rows("ahead", _FIELDS)
-SHAPING, PUSH = (shared("shaping", len(Shaping())), Shaping()), (shared("push", len(ZERO)), ZERO)
+GOALS, TIMES, AHEAD = (
+    StepArray("goals", len(flatten(DEFAULT_TARGET))),
+    StepArray("times", 1),
+    StepArray("ahead", _FIELDS),
+)
+SHAPING, PUSH = (shared_spec("shaping", len(Shaping())), Shaping()), (shared_spec("push", len(ZERO)), ZERO)
 
 
 @lru_cache(maxsize=16)
-def point_goals(model: Model, width: int = 1, dtype: str = "float64") -> Loops:
+def point_goals(model: PredictionModel, width: int = 1, dtype: str = "float64") -> CompiledLoops:
     """path, target, shaping, push → goals, path: one step of the horizon per iteration, one problem per lane"""
-    path, target = Rows("path", _PATH_SIZE, width, 1), Rows("target", _TARGET_SIZE, width, 1)
+    path, target = StepArray("path", _PATH_SIZE, width, 1), StepArray("target", _TARGET_SIZE, width, 1)
 
-    def step(path: PathPoint, target: Target, shaping: Shaping, push_W: Vec3) -> Tree:
-        return shaped_step(path, target, shaping, model, push_W)[::-1]
+    def step(path: PathPoint, target: PathTarget, shaping: Shaping, push_W: Vec3) -> Tree:
+        return step_shaped_path(path, target, shaping, model, push_W)[::-1]
 
-    inputs = ((path.once(_PATH_SIZE), _PATH), (target.once(_TARGET_SIZE), _TARGET), SHAPING, PUSH)
-    outputs = (Rows("goals", GOALS.row, width, 1).at(GOALS.row), path.once(_PATH_SIZE))
-    return compile_loops((Loop((trace_pass(step, inputs, outputs, width),)),), dtype)
+    inputs = ((path.fixed_values(_PATH_SIZE), _PATH), (target.fixed_values(_TARGET_SIZE), _TARGET), SHAPING, PUSH)
+    outputs = (StepArray("goals", GOALS.row, width, 1).step_values(GOALS.row), path.fixed_values(_PATH_SIZE))
+    return compile_loops((ArrayLoop((trace_pass(step, inputs, outputs, width),)),), dtype)
 
 
 @lru_cache(maxsize=16)
-def reference_goals(model: Model) -> Loops:
+def reference_goals(model: PredictionModel) -> CompiledLoops:
     """reference, times, shaping, push → goals: a reference of one instant, extrapolated"""
-    inputs = ((TIMES.tiled(1), 0.0), (shared("reference", _FIELDS), _REFERENCE), SHAPING)
-    return _goal_loops(lambda time, reference, shaping: extrapolated(reference, time, shaping), model, inputs)
+    inputs = ((TIMES.lane_values(1), 0.0), (shared_spec("reference", _FIELDS), _REFERENCE), SHAPING)
+    return _goal_loops(lambda time, reference, shaping: extrapolate_reference(reference, time, shaping), model, inputs)
 
 
 @lru_cache(maxsize=16)
-def trajectory_goals(model: Model, trajectory: Trajectory) -> Loops | None:
+def trajectory_goals(model: PredictionModel, trajectory: Trajectory) -> CompiledLoops | None:
     """times, push → goals; None for a trajectory that cannot be traced"""
     try:
-        return _goal_loops(trajectory.at, model, ((TIMES.tiled(1), 0.0),))
+        return _goal_loops(trajectory.evaluate, model, ((TIMES.lane_values(1), 0.0),))
     except TypeError:
         return None
 
 
 @lru_cache(maxsize=16)
-def ahead_goals(model: Model) -> Loops:
+def look_ahead_goals(model: PredictionModel) -> CompiledLoops:
     """ahead, push → goals: a reference for every step; and the sum of all values, which is finite if they are"""
-    total = (shared("total"), 0.0)
+    total = (shared_spec("total"), 0.0)
 
     def add(reference_values: Sequence[Scalar], total: Scalar) -> Tree:
         row_sum: Scalar = 0.0
@@ -139,53 +143,56 @@ def ahead_goals(model: Model) -> Loops:
         return (total + row_sum,)
 
     zero = trace_pass(lambda: (0.0,), (), total[:1])
-    sums = (Loop((zero,), at="start"), Loop((trace_pass(add, (AHEAD.at(_FIELDS), total), total[:1]),)))
-    return _goal_loops(lambda reference: reference, model, ((AHEAD.tiled(_FIELDS), _REFERENCE),), sums)
+    sums = (
+        ArrayLoop((zero,), position="start"),
+        ArrayLoop((trace_pass(add, (AHEAD.step_values(_FIELDS), total), total[:1]),)),
+    )
+    return _goal_loops(lambda reference: reference, model, ((AHEAD.lane_values(_FIELDS), _REFERENCE),), sums)
 
 
 def _goal_loops(
     reference: Callable[..., Reference],
-    model: Model,
+    model: PredictionModel,
     inputs: Sequence[tuple[ArraySpec, Tree]],
-    final_loops: tuple[Loop, ...] = (),
-) -> Loops:
+    final_loops: tuple[ArrayLoop, ...] = (),
+) -> CompiledLoops:
     """Compile the loops that compute goals from references, eight steps of the horizon at a time."""
     goal_pass = trace_pass(
-        lambda *arguments: (goal_of(reference(*arguments[:-1]), model, arguments[-1]),),
+        lambda *arguments: (mpc_target(reference(*arguments[:-1]), model, arguments[-1]),),
         (*inputs, PUSH),
-        (GOALS.tiled(GOALS.row),),
+        (GOALS.lane_values(GOALS.row),),
         LANES,
     )
-    return compile_loops((Loop((goal_pass,), tile=LANES), *final_loops))
+    return compile_loops((ArrayLoop((goal_pass,), tile=LANES), *final_loops))
 
 
-class PointGoals:
+class PointGoalWriter:
     """Writer of the shaped path to a point into `goals`, (N + 1, 12) or (N + 1, 12, width) with one problem per lane."""
 
-    def __init__(self, model: Model, shaping: Shaping, goals: Array, push: Array) -> None:
+    def __init__(self, model: PredictionModel, shaping: Shaping, goals: Array, push: Array) -> None:
         width, dtype = goals.shape[2] if goals.ndim == 3 else 1, goals.dtype.name
         self._loops, self._steps = point_goals(model, width, dtype), len(goals)
-        self._memory = Arrays(dtype, path=(_PATH_SIZE, width), target=(_TARGET_SIZE, width), shaping=len(shaping))
-        self._memory["shaping"][:] = shaping
-        self._table = self._memory.table(self._loops, push=push, goals=goals)
+        self._arrays = Arrays(dtype, path=(_PATH_SIZE, width), target=(_TARGET_SIZE, width), shaping=len(shaping))
+        self._arrays["shaping"][:] = shaping
+        self._table = self._arrays.table(self._loops, push=push, goals=goals)
 
     def write(self, path: Array | Sequence[float], target: Array | Sequence[float], lanes: int | slice = 0) -> None:
-        """Write the goals from the values of a `PathPoint` and a `Target`."""
-        self._memory["path"][:, lanes], self._memory["target"][:, lanes] = path, target
+        """Write the goals from the values of a `PathPoint` and a `PathTarget`."""
+        self._arrays["path"][:, lanes], self._arrays["target"][:, lanes] = path, target
         self._loops.call(self._table, self._steps)
 
 
-class Goals:
+class GoalWriter:
     """Writer of the goals of one problem for any type of target; reads `push` (3,)."""
 
-    def __init__(self, model: Model, shaping: Shaping, goals: Array, push: Array) -> None:
+    def __init__(self, model: PredictionModel, shaping: Shaping, goals: Array, push: Array) -> None:
         rows = -(-len(goals) // LANES) * LANES
         self._model, self._shaping, self._goals, self._steps = model, shaping, goals, len(goals)
         self._clock = np.arange(rows) * model.dt
-        self._memory = Arrays(shaping=len(shaping), times=rows, reference=_FIELDS, ahead=(rows, _FIELDS), total=1)
-        self._memory["shaping"][:], self._push = shaping, push
-        self.ahead = self._memory["ahead"][: self._steps]
-        self._prepared: dict[Hashable, tuple[Loops | None, int]] = {}
+        self._arrays = Arrays(shaping=len(shaping), times=rows, reference=_FIELDS, ahead=(rows, _FIELDS), total=1)
+        self._arrays["shaping"][:], self._push = shaping, push
+        self.ahead = self._arrays["ahead"][: self._steps]
+        self._compiled_loops: dict[Hashable, tuple[CompiledLoops | None, int]] = {}
 
     @property
     def look_ahead(self) -> Array:
@@ -202,10 +209,10 @@ class Goals:
             yaw: desired yaw at a point [rad].
         """
         if isinstance(target, Trajectory):
-            return self._follow(target, time)
+            return self._follow_trajectory(target, time)
         if isinstance(target, Reference):
             if any(np.ndim(leaf) for leaf in target.p_W):
-                return self._look_along(target)
+                return self._write_references(target)
             if any(flatten((target.v_W, target.a_W, target.yaw_rate))):
                 return self._extrapolate(target)
             point, yaw = target.p_W, target.yaw
@@ -213,59 +220,61 @@ class Goals:
             point = _point(target)
         if not math.isfinite(point.x + point.y + point.z + yaw):
             return "the target is not finite"
-        self._to_point.write(x[:6], (*point, *x[:3], yaw))
+        self._point_goals.write(x[:6], (*point, *x[:3], yaw))
         return None
 
     def _extrapolate(self, reference: Reference) -> str | None:
         values = flatten(reference)
         if not math.isfinite(sum(values)):
             return "the reference is not finite"
-        self._memory["reference"][:], self._memory["times"][:] = values, self._clock
+        self._arrays["reference"][:], self._arrays["times"][:] = values, self._clock
         self._call(reference_goals)
         return None
 
-    def _look_along(self, reference: Reference) -> str | None:
+    def _write_references(self, reference: Reference) -> str | None:
         for i, leaf in enumerate(flatten(reference)):
             self.ahead[:, i] = leaf
-        self._call(ahead_goals)
-        return None if self.ahead_was_finite() else "the reference is not finite"
+        self._call(look_ahead_goals)
+        return None if self.is_ahead_finite() else "the reference is not finite"
 
-    def _follow(self, trajectory: Trajectory, time: float) -> str | None:
+    def _follow_trajectory(self, trajectory: Trajectory, time: float) -> str | None:
         if not math.isfinite(time):
             return "the time on the trajectory is not finite"
-        np.add(self._clock, time, out=self._memory["times"])
+        np.add(self._clock, time, out=self._arrays["times"])
         if not self._call(trajectory_goals, trajectory):
-            return self._look_along(trajectory.at(time + self.look_ahead))
+            return self._write_references(trajectory.evaluate(time + self.look_ahead))
         return None
 
-    def ahead_was_finite(self) -> bool:
+    def is_ahead_finite(self) -> bool:
         """Whether the latest references in `ahead` were finite."""
-        return math.isfinite(self._memory["total"][0])
+        return math.isfinite(self._arrays["total"][0])
 
-    def call_ahead(self) -> Call:
+    def ahead_call(self) -> Call:
         """Return the call that writes the goals of the references in `ahead` (N + 1, fields)."""
-        loops, table = self._code(ahead_goals)
+        loops, table = self._code(look_ahead_goals)
         assert loops is not None
         return loops, table, self._steps
 
     @cached_property
-    def _to_point(self) -> PointGoals:
-        return PointGoals(self._model, self._shaping, self._goals, self._push)
+    def _point_goals(self) -> PointGoalWriter:
+        return PointGoalWriter(self._model, self._shaping, self._goals, self._push)
 
-    def _call(self, compile_goals: Callable[..., Loops | None], *arguments: Hashable) -> bool:
+    def _call(self, compile_goals: Callable[..., CompiledLoops | None], *arguments: Hashable) -> bool:
         """Run the loops of the model; return False if it has none."""
         loops, table = self._code(compile_goals, *arguments)
         if loops is not None:
             loops.call(table, self._steps)
         return loops is not None
 
-    def _code(self, compile_goals: Callable[..., Loops | None], *arguments: Hashable) -> tuple[Loops | None, int]:
+    def _code(
+        self, compile_goals: Callable[..., CompiledLoops | None], *arguments: Hashable
+    ) -> tuple[CompiledLoops | None, int]:
         key = (compile_goals, *arguments)
-        if key not in self._prepared:
+        if key not in self._compiled_loops:
             loops = compile_goals(self._model, *arguments)
-            table = 0 if loops is None else self._memory.table(loops, goals=self._goals, push=self._push)
-            self._prepared[key] = loops, table
-        return self._prepared[key]
+            table = 0 if loops is None else self._arrays.table(loops, goals=self._goals, push=self._push)
+            self._compiled_loops[key] = loops, table
+        return self._compiled_loops[key]
 
 
 def _point(target: object) -> Vec3:

@@ -21,40 +21,40 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.compiler.llvm.array_loop import ArraySpec, Call, Chain, Loop, Loops, Pass, compile_loops
+from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, Call, CallChain, CompiledLoops, Pass, compile_loops
 from samara.control.mpc.iteration import (
     BOX_ITERATIONS,
     TRACED,
     BoxStep,
-    Choice,
     Factors,
-    Inputs,
-    Model,
+    RolloutChoice,
     Smoothing,
-    expand,
+    StageInputs,
+    StageModel,
+    expand_stage,
     gain_rows,
     input_step,
-    smoothing,
+    smoothing_terms,
+    stage_value,
     traced_column,
-    value,
 )
-from samara.control.mpc.options import LINE_SEARCH
-from samara.control.mpc.problem import Numbers, Problem, Tree
+from samara.control.mpc.options import LINE_SEARCH_STEPS
+from samara.control.mpc.problem import Problem, Scalars, Tree
 from samara.control.mpc.programs import (
     LANES,
-    SUMS,
+    SUM_COUNT,
     Arrays,
-    Linearised,
-    Place,
+    Linearisation,
+    MatrixIndex,
     RolloutArrays,
-    Rows,
-    aligned,
+    StepArray,
+    aligned_zeros,
     below_diagonal,
     choose_loops,
-    indexed,
+    index_spec,
     linearise,
     rollout_loops,
-    shared,
+    shared_spec,
     trace_pass,
 )
 from samara.core.quantity import Scalar
@@ -64,16 +64,16 @@ from samara.core.types import Array
 MAX_DAMPING = 1e6  # the solver gives up if the cost does not fall at this damping
 
 
-class Layout:
+class ArrayLayout:
     """Indices into the arrays of one problem."""
 
-    def __init__(self, problem: Problem, trace: Linearised) -> None:
+    def __init__(self, problem: Problem, trace: Linearisation) -> None:
         size = self.sizes = problem.sizes
         n, m = size.tangent, size.command
         columns = self.columns = -(-size.width // LANES) * LANES  # whole vectors
         self.varying_rows = tuple(sorted({i for i, _ in trace.curvature.varying}))
-        self.nominal, self.goals = Rows("nominal", size.step, LANES), Rows("goals", size.goal)
-        self.parameters = shared("parameters", size.parameters)
+        self.nominal, self.goals = StepArray("nominal", size.step, LANES), StepArray("goals", size.goal)
+        self.parameters = shared_spec("parameters", size.parameters)
         self.stage = np.arange((n + 1 + len(self.varying_rows)) * columns).reshape(-1, columns)
         self.slope = int(self.stage[n, 0])
         self.gains = m * (columns + 1)
@@ -86,37 +86,37 @@ class Layout:
         zeros = (0.0,) * m
         self.box_template = Factors(zeros, tuple(zeros[:a] for a in range(m)), zeros, zeros), zeros
         count = len(flatten(self.box_template))
-        self.box = indexed("scratch", table.size + np.arange(count))  # factors and slope of the box step
-        self.unsettled = indexed("scratch", np.array(table.size + count))
-        self.sums_before = indexed("scratch", table.size + count + 1 + np.arange(SUMS))
-        self.scratch = table.size + count + 1 + SUMS
+        self.box = index_spec("scratch", table.size + np.arange(count))  # factors and slope of the box step
+        self.unsettled = index_spec("scratch", np.array(table.size + count))
+        self.sums_before = index_spec("scratch", table.size + count + 1 + np.arange(SUM_COUNT))
+        self.scratch = table.size + count + 1 + SUM_COUNT
 
     def hessian_row(self, row: int) -> Array:
         """Return the indices in a stage of a varying row of the Hessian."""
         return self.stage[self.sizes.tangent + 1 + self.varying_rows.index(row)]
 
-    def across(self, name: str, rows: slice = slice(None)) -> ArraySpec:
+    def lane_columns(self, name: str, rows: slice = slice(None)) -> ArraySpec:
         """Specify rows of a block of the scratch, one column per lane."""
-        return indexed("scratch", self.blocks[name][rows, 0], lane=1)
+        return index_spec("scratch", self.blocks[name][rows, 0], lane=1)
 
-    def of_stage(self, indices: Array | Sequence[int], lane: int = 0) -> ArraySpec:
+    def stage_spec(self, indices: Array | Sequence[int], lane: int = 0) -> ArraySpec:
         """Specify values of a stage."""
-        return indexed("stages", np.asarray(indices, dtype=int), self.stage.size, lane)
+        return index_spec("stages", np.asarray(indices, dtype=int), self.stage.size, lane)
 
-    def of_gains(self, indices: Array, later: int = 0, lane: int = 0) -> ArraySpec:
+    def gain_spec(self, indices: Array, later: int = 0, lane: int = 0) -> ArraySpec:
         """Specify values of the gains, `later` stages ahead."""
-        return indexed("gains", indices + later * self.gains, self.gains, lane)
+        return index_spec("gains", indices + later * self.gains, self.gains, lane)
 
 
 class CompiledSolver(NamedTuple):
     """The calls of an iteration, and the layout of their arrays."""
 
-    rollout: Loops
-    derivatives: Loops
-    backward: Loops
-    choose: Loops
-    constants: Loops
-    layout: Layout
+    rollout: CompiledLoops
+    derivatives: CompiledLoops
+    backward: CompiledLoops
+    choose: CompiledLoops
+    constants: CompiledLoops
+    layout: ArrayLayout
     literal: tuple[tuple[int, float], ...]  # entries of a stage that are constant
 
 
@@ -124,42 +124,42 @@ class CompiledSolver(NamedTuple):
 def solver_code(problem: Problem) -> CompiledSolver:
     """Compile the code of a problem; horizon, goals and parameters are arguments."""
     trace, size = linearise(problem), problem.sizes
-    layout = Layout(problem, trace)
+    layout = ArrayLayout(problem, trace)
     arrays = RolloutArrays(
-        tried=Rows("tried", size.step, LANES, 1),
+        rollouts=StepArray("tried", size.step, LANES, 1),
         nominal=layout.nominal,
         goals=layout.goals,
-        given=Rows("given", size.step),
-        gains=(layout.of_gains(layout.K), layout.of_gains(layout.k)),
+        start=StepArray("given", size.step),
+        gains=(layout.gain_spec(layout.K), layout.gain_spec(layout.k)),
     )
     literal = tuple((int(layout.stage[place]), float(entry)) for place, entry in trace.jacobian.constant.items())
     return CompiledSolver(
         compile_loops(rollout_loops(problem, arrays)),
         _compile_derivatives(trace, layout),
         compile_backward(problem, trace, layout),
-        compile_loops(choose_loops(shared("cost", LANES), shared("alpha", LANES), 1)),
+        compile_loops(choose_loops(shared_spec("cost", LANES), shared_spec("alpha", LANES), 1)),
         _compile_constants(trace, layout),
         layout,
         literal,
     )
 
 
-def _compile_derivatives(trace: Linearised, layout: Layout) -> Loops:
+def _compile_derivatives(trace: Linearisation, layout: ArrayLayout) -> CompiledLoops:
     """[A B], gradient and Hessian of eight steps of the horizon at a time"""
     size, entries = layout.sizes, {**trace.curvature.constant, **trace.curvature.varying}
     places = [place for place in entries if place[0] in layout.varying_rows]
 
     def tile_spec(indices: Array | Sequence[int]) -> ArraySpec:
-        spec = layout.of_stage(indices)
-        return spec._replace(step=LANES * spec.step, lane=spec.step)
+        spec = layout.stage_spec(indices)
+        return spec._replace(step_stride=LANES * spec.step_stride, lane_stride=spec.step_stride)
 
     step = Pass(
         trace.step_program(places),
         (
-            layout.nominal.tiled(size.state, later=1),
-            layout.nominal.tiled(size.command, size.state, later=1),
-            layout.nominal.tiled(size.command, size.state),
-            layout.goals.tiled(size.goal),
+            layout.nominal.lane_values(size.state, later=1),
+            layout.nominal.lane_values(size.command, size.state, later=1),
+            layout.nominal.lane_values(size.command, size.state),
+            layout.goals.lane_values(size.goal),
             layout.parameters,
         ),
         (
@@ -169,22 +169,22 @@ def _compile_derivatives(trace: Linearised, layout: Layout) -> Loops:
         ),
         LANES,
     )
-    return compile_loops((Loop((step,), tile=LANES),))
+    return compile_loops((ArrayLoop((step,), tile=LANES),))
 
 
-def _compile_constants(trace: Linearised, layout: Layout) -> Loops:
+def _compile_constants(trace: Linearisation, layout: ArrayLayout) -> CompiledLoops:
     """The rows of the Hessian that depend on the parameters alone"""
     places = [place for place in trace.curvature.constant if place[0] not in layout.varying_rows]
-    target = indexed("curvature", np.array([i * layout.columns + j for i, j in places], dtype=int))
+    target = index_spec("curvature", np.array([i * layout.columns + j for i, j in places], dtype=int))
     return compile_loops(
-        (Loop((Pass(trace.constants_program(places), (layout.parameters,), (target,), 1),), at="start"),)
+        (ArrayLoop((Pass(trace.constants_program(places), (layout.parameters,), (target,), 1),), position="start"),)
     )
 
 
 # The backward pass -------------------------------------------------------------------------------------------------------
 
 
-def compile_backward(problem: Problem, trace: Linearised, layout: Layout) -> Loops:
+def compile_backward(problem: Problem, trace: Linearisation, layout: ArrayLayout) -> CompiledLoops:
     """V and v at the end, then stage after stage from the last to the first: gains, and the sums over the horizon
 
     Q and q are computed for all columns at once, then the box step in one lane, the gains, and V and v in place. The first
@@ -193,8 +193,8 @@ def compile_backward(problem: Problem, trace: Linearised, layout: Layout) -> Loo
     n, size, v = layout.sizes.tangent, layout.sizes, layout.blocks["v"]
     end = Pass(
         trace.end_program(),
-        (layout.nominal.at(size.state, later=1), layout.goals.at(size.goal), layout.parameters),
-        (_value_array(layout), indexed("scratch", v[0, :n]), shared("sums", SUMS)),
+        (layout.nominal.step_values(size.state, later=1), layout.goals.step_values(size.goal), layout.parameters),
+        (_value_array(layout), index_spec("scratch", v[0, :n]), shared_spec("sums", SUM_COUNT)),
         1,
     )
     following = FollowingStage(trace, layout)
@@ -204,15 +204,17 @@ def compile_backward(problem: Problem, trace: Linearised, layout: Layout) -> Loo
         _gain_pass(problem, layout),
         _value_pass(layout),
     )
-    return compile_loops((Loop((end,), at="end"), Loop(passes, reverse=True)))
+    return compile_loops((ArrayLoop((end,), position="end"), ArrayLoop(passes, reverse=True)))
 
 
-def _value_array(layout: Layout) -> ArraySpec:
+def _value_array(layout: ArrayLayout) -> ArraySpec:
     """V below its diagonal, in the scratch"""
-    return indexed("scratch", np.array([layout.blocks["V"][place] for place in below_diagonal(layout.sizes.tangent)]))
+    return index_spec(
+        "scratch", np.array([layout.blocks["V"][place] for place in below_diagonal(layout.sizes.tangent)])
+    )
 
 
-def symmetric(entries: dict[Place, Scalar], size: int) -> Array:
+def symmetric_matrix(entries: dict[MatrixIndex, Scalar], size: int) -> Array:
     """Build a symmetric matrix from its entries below the diagonal, so that rounding cannot make it asymmetric."""
     matrix = np.zeros((size, size), dtype=object)
     for (i, j), entry in entries.items():
@@ -223,27 +225,28 @@ def symmetric(entries: dict[Place, Scalar], size: int) -> Array:
 class FollowingStage:
     """The arrays of the next stage that smoothing needs: K, k, input, and the weight; none if the weight is the literal 0."""
 
-    def __init__(self, trace: Linearised, layout: Layout) -> None:
+    def __init__(self, trace: Linearisation, layout: ArrayLayout) -> None:
         size, self._shape = layout.sizes, layout.K.shape
         self.is_smooth = trace.is_smooth
         self.arrays: tuple[ArraySpec, ...] = (
-            layout.of_gains(layout.K, later=1),
-            layout.of_gains(layout.k, later=1),
-            layout.nominal.at(size.command, size.state, later=2),
-            Rows("later", 1).at(1),
+            layout.gain_spec(layout.K, later=1),
+            layout.gain_spec(layout.k, later=1),
+            layout.nominal.step_values(size.command, size.state, later=2),
+            StepArray("later", 1).step_values(1),
         )
         if not self.is_smooth:
             self.arrays = ()
 
-    def change(self, current: Numbers, arguments: Sequence[Numbers]) -> Smoothing | None:
-        """Return the smoothing at an input, from the values of the arrays."""
+    def change(self, current: Scalars, arguments: Sequence[Scalars]) -> Smoothing | None:
+        """Return the smoothing terms of the next stage for the input `current`; `arguments` are the values of the
+        arrays."""
         if not self.is_smooth:
             return None
         K, k, u, (weight,) = arguments
-        return smoothing(weight, np.array(K, dtype=object).reshape(self._shape), k, current, u, TRACED)
+        return smoothing_terms(weight, np.array(K, dtype=object).reshape(self._shape), k, current, u, TRACED)
 
 
-def _expand_pass(trace: Linearised, layout: Layout, following: FollowingStage) -> Pass:
+def _expand_pass(trace: Linearisation, layout: ArrayLayout, following: FollowingStage) -> Pass:
     """Q = Mᵀ V M + H, with S M added to the rows of the inputs, and q = Mᵀ v + g: one column in each lane"""
     n, m, columns = layout.sizes.tangent, layout.sizes.command, layout.columns
     varying, constant = layout.varying_rows, [i for i in range(n + m) if i not in layout.varying_rows]
@@ -251,33 +254,33 @@ def _expand_pass(trace: Linearised, layout: Layout, following: FollowingStage) -
     def expand_column(*arguments: Tree) -> Tree:
         V, column_of_M, M, h_varying, h_constant, v, slope, *following_values = arguments
         rows = dict(zip((*varying, *constant), (*h_varying, *h_constant), strict=True))
-        model = Model(
-            symmetric(dict(zip(below_diagonal(n), V, strict=True)), n),
+        model = StageModel(
+            symmetric_matrix(dict(zip(below_diagonal(n), V, strict=True)), n),
             traced_column(v),
             trace.jacobian.matrix(M),
             traced_column([rows[i] for i in range(n + m)]),
             traced_column(slope),
         )
-        Q, q, by_inputs = expand(
+        Q, q, by_inputs = expand_stage(
             model, traced_column(column_of_M), following.change((0.0,) * m, following_values), TRACED
         )
         return (*(tuple(x.ravel()) for x in (Q, q)), () if by_inputs is None else tuple(by_inputs.ravel()))
 
     inputs = (
         _value_array(layout),
-        layout.of_stage(layout.stage[:n, 0], lane=1),
-        layout.of_stage([layout.stage[place] for place in trace.jacobian.varying]),
-        layout.of_stage([layout.hessian_row(i)[0] for i in varying], lane=1),
-        indexed("curvature", np.array(constant, dtype=int) * columns, lane=1),
-        indexed("scratch", layout.blocks["v"][0, :n]),
-        layout.of_stage([layout.slope], lane=1),
+        layout.stage_spec(layout.stage[:n, 0], lane=1),
+        layout.stage_spec([layout.stage[place] for place in trace.jacobian.varying]),
+        layout.stage_spec([layout.hessian_row(i)[0] for i in varying], lane=1),
+        index_spec("curvature", np.array(constant, dtype=int) * columns, lane=1),
+        index_spec("scratch", layout.blocks["v"][0, :n]),
+        layout.stage_spec([layout.slope], lane=1),
         *following.arrays,
     )
-    SM = layout.across("SM", slice(None) if following.is_smooth else slice(0))
-    return trace_pass(expand_column, inputs, (layout.across("Q"), layout.across("q"), SM), columns)
+    SM = layout.lane_columns("SM", slice(None) if following.is_smooth else slice(0))
+    return trace_pass(expand_column, inputs, (layout.lane_columns("Q"), layout.lane_columns("q"), SM), columns)
 
 
-def box_passes(problem: Problem, layout: Layout, following: FollowingStage) -> tuple[Pass, Pass]:
+def box_passes(problem: Problem, layout: ArrayLayout, following: FollowingStage) -> tuple[Pass, Pass]:
     """Step within the limits and the sums, in one lane: one iteration, and the others if it does not settle the step"""
     n, m = layout.sizes.tangent, layout.sizes.command
     inputs = range(m)
@@ -287,7 +290,7 @@ def box_passes(problem: Problem, layout: Layout, following: FollowingStage) -> t
         # only the entries of Q_uu below its diagonal, and of S B above, are read
         Q = [[corner[max(a, b) * m + min(a, b)] for b in inputs] for a in inputs]
         transposed = [[by_inputs[min(a, b) * m + max(a, b)] for b in inputs] for a in inputs]
-        stage_inputs = Inputs(problem.limits(parameters), u, damping)
+        stage_inputs = StageInputs(problem.limits(parameters), u, damping)
         step = input_step(Q, slope, transposed, following.change(u, following_values), stage_inputs, iterations)
         next_sums = (a + b for a, b in zip(sums, (step.linear, step.quadratic, step.gradient), strict=True))
         return step, ((step.factors, step.slope), step.step, tuple(next_sums))
@@ -297,16 +300,16 @@ def box_passes(problem: Problem, layout: Layout, following: FollowingStage) -> t
         return (*results, step.unsettled, arguments[-1])
 
     arrays: list[ArraySpec | tuple[ArraySpec, Tree]] = [
-        indexed("scratch", layout.blocks["Q"][n:, n : n + m]),
-        indexed("scratch", layout.blocks["SM"][:, n : n + m]),
-        indexed("scratch", layout.blocks["q"][0, n : n + m]),
-        (shared("damping"), 0.0),
+        index_spec("scratch", layout.blocks["Q"][n:, n : n + m]),
+        index_spec("scratch", layout.blocks["SM"][:, n : n + m]),
+        index_spec("scratch", layout.blocks["q"][0, n : n + m]),
+        (shared_spec("damping"), 0.0),
         (layout.parameters, problem.parameters),
-        layout.nominal.at(m, layout.sizes.state, later=1),
+        layout.nominal.step_values(m, layout.sizes.state, later=1),
         *following.arrays,
     ]
-    sums = shared("sums", SUMS)
-    results = (layout.box, layout.of_gains(layout.k), sums)
+    sums = shared_spec("sums", SUM_COUNT)
+    results = (layout.box, layout.gain_spec(layout.k), sums)
     return (
         trace_pass(quick, (*arrays, sums), (*results, layout.unsettled, layout.sums_before)),
         trace_pass(
@@ -318,7 +321,7 @@ def box_passes(problem: Problem, layout: Layout, following: FollowingStage) -> t
     )
 
 
-def _gain_pass(problem: Problem, layout: Layout) -> Pass:
+def _gain_pass(problem: Problem, layout: ArrayLayout) -> Pass:
     """K = −Q_uu⁻¹ (Q_ux, −s 1), a column of x or of the previous input in each lane; and Q_ux − D K"""
     m, columns = layout.sizes.command, layout.columns
 
@@ -328,39 +331,39 @@ def _gain_pass(problem: Problem, layout: Layout) -> Pass:
         return tuple(tuple(rows) for rows in gain_rows(box[0], rows))
 
     inputs = (
-        layout.across("Q", slice(layout.sizes.tangent, None)),
-        (indexed("masks", np.array(0), lane=1), 0.0),
-        indexed("masks", columns + columns * np.arange(m), lane=1),
+        layout.lane_columns("Q", slice(layout.sizes.tangent, None)),
+        (index_spec("masks", np.array(0), lane=1), 0.0),
+        index_spec("masks", columns + columns * np.arange(m), lane=1),
         (layout.box, layout.box_template),
         (layout.parameters, problem.parameters),
     )
-    outputs = (layout.of_gains(layout.K[:, 0], lane=1), layout.across("damped"))
+    outputs = (layout.gain_spec(layout.K[:, 0], lane=1), layout.lane_columns("damped"))
     return trace_pass(gains, inputs, outputs, columns)
 
 
-def _value_pass(layout: Layout) -> Pass:
+def _value_pass(layout: ArrayLayout) -> Pass:
     """V = Q_xx + (Q_ux − D K)ᵀ K,  v = q_x + Q_uxᵀ k + Kᵀ (q_u + Q_uu k): a column in each lane"""
     n, m = layout.sizes.tangent, layout.sizes.command
 
     def values(damped: Tree, k: Tree, box: Tree, gains: Tree, Q: Tree, q: Tree) -> Tree:
         rows = np.array(damped, dtype=object).reshape(m, n)
-        V, v = value(
+        V, v = stage_value(
             traced_column(Q), traced_column(q), rows, traced_column(gains), traced_column(k), traced_column(box[1])
         )
         return tuple(V.ravel()), tuple(v.ravel())
 
     inputs = (
-        indexed("scratch", layout.blocks["damped"][:, :n]),
-        layout.of_gains(layout.k),
+        index_spec("scratch", layout.blocks["damped"][:, :n]),
+        layout.gain_spec(layout.k),
         (layout.box, layout.box_template),
-        layout.of_gains(layout.K[:, 0], lane=1),
-        layout.across("Q"),
-        layout.across("q"),
+        layout.gain_spec(layout.K[:, 0], lane=1),
+        layout.lane_columns("Q"),
+        layout.lane_columns("q"),
     )
-    return trace_pass(values, inputs, (layout.across("V"), layout.across("v")), layout.columns)
+    return trace_pass(values, inputs, (layout.lane_columns("V"), layout.lane_columns("v")), layout.columns)
 
 
-# The memory of one problem -----------------------------------------------------------------------------------------------
+# The arrays of one problem -----------------------------------------------------------------------------------------------
 
 
 class Solution(NamedTuple):
@@ -385,8 +388,8 @@ class _Calls(NamedTuple):
     derivatives: int
     backward: int
     rollout: int
-    iteration: Chain
-    without_derivatives: Chain
+    iteration: CallChain
+    without_derivatives: CallChain
 
 
 class Solver:
@@ -396,14 +399,14 @@ class Solver:
     """
 
     def __init__(
-        self, problem: Problem, horizon: int, parameters: Tree = None, step_sizes: Sequence[float] = LINE_SEARCH
+        self, problem: Problem, horizon: int, parameters: Tree = None, step_sizes: Sequence[float] = LINE_SEARCH_STEPS
     ) -> None:
         code, size = solver_code(problem), problem.sizes
         layout, n, m = code.layout, size.state, size.command
         values = problem.parameters if parameters is None else parameters
         self.problem, self.horizon, self._code = problem, horizon, code
         rows = -(-horizon // LANES) * LANES + LANES  # derivatives are computed for whole tiles
-        arrays = self._memory = Arrays(
+        arrays = self._arrays = Arrays(
             goals=(rows + 1, size.goal),
             stages=(rows, layout.stage.size),
             gains=(horizon + 1, layout.gains),
@@ -415,11 +418,11 @@ class Solver:
             curvature=(size.width, layout.columns),
             masks=(1 + m, layout.columns),
             damping=1,
-            sums=SUMS,
+            sums=SUM_COUNT,
             given=n + m,
             least=1,
             tolerance=1,
-            choice=len(Choice._fields),
+            choice=len(RolloutChoice._fields),
         )
         self.goals, self.parameters = arrays["goals"][: horizon + 1], arrays["parameters"]
         arrays["goals"][:], self.parameters[:] = flatten(problem.goal), flatten(values)
@@ -430,14 +433,14 @@ class Solver:
         for index, literal in code.literal:
             arrays["stages"][:, index] = literal
         self._level_input = np.array(problem.command)
-        self._tried = aligned(2, rows + 2, n + m, LANES)
-        self._start, self._level = (aligned(rows + 2, n + m, LANES) for _ in range(2))
+        self._tried = aligned_zeros(2, rows + 2, n + m, LANES)
+        self._start, self._level = (aligned_zeros(rows + 2, n + m, LANES) for _ in range(2))
         self._nominal = [[side.reshape(-1)[lane:] for lane in range(LANES)] for side in self._tried]
         for trajectory in (*self._tried, self._start, self._level):
             trajectory[:, :n] = np.array(flatten(problem.state))[:, None]
         self._level[1:, n:] = self._level_input[:, None]
-        self._start_gains, self._level_gains = (aligned(horizon + 1, layout.gains) for _ in range(2))
-        blend = aligned(LANES)
+        self._start_gains, self._level_gains = (aligned_zeros(horizon + 1, layout.gains) for _ in range(2))
+        blend = aligned_zeros(LANES)
         blend[1:] = 1.0
         self._start_inputs = self._start[1 : horizon + 1, n:, 0]
         self._start_steps = self._start_gains[:horizon, m * layout.columns :]
@@ -447,7 +450,7 @@ class Solver:
             arrays.table(code.rollout, tried=self._tried[0], **replacements) for replacements in (warm, cold)
         )
         self._choose = arrays.table(code.choose)
-        self._calls = [[self._calls_from(side, lane) for lane in range(LANES)] for side in (0, 1)]
+        self._calls = [[self._build_calls(side, lane) for lane in range(LANES)] for side in (0, 1)]
         self._side, self._lane = 0, 0
         code.constants.call(arrays.table(code.constants), 1)
         if problem.start is not None:
@@ -458,17 +461,17 @@ class Solver:
         self._tried[0, :, self.problem.sizes.state :] = self._level_input[:, None]
         self._code.derivatives.call(self._calls[0][0].derivatives, self.horizon)
         self._code.backward.call(self._calls[0][0].backward, self.horizon)
-        gains = self._by_rows(self._memory["gains"])[0][:, columns]
+        gains = self._gain_matrices(self._arrays["gains"])[0][:, columns]
         if np.isfinite(gains).all():
-            self._by_rows(self._level_gains)[:, :, columns] = gains
+            self._gain_matrices(self._level_gains)[:, :, columns] = gains
 
-    def _by_rows(self, gains: Array) -> Array:
+    def _gain_matrices(self, gains: Array) -> Array:
         """K of every stage (N + 1, m, C)"""
         m, columns = self.problem.sizes.command, self._code.layout.columns
         return gains[:, : m * columns].reshape(-1, m, columns)
 
-    def _calls_from(self, side: int, lane: int) -> _Calls:
-        code, arrays, nominal, n = self._code, self._memory, self._nominal[side][lane], self.horizon
+    def _build_calls(self, side: int, lane: int) -> _Calls:
+        code, arrays, nominal, n = self._code, self._arrays, self._nominal[side][lane], self.horizon
         tables = (
             arrays.table(code.derivatives, nominal=nominal),
             arrays.table(code.backward, nominal=nominal),
@@ -476,7 +479,7 @@ class Solver:
         )
         phases = zip((code.derivatives, code.backward, code.rollout), tables, (n, n, n), strict=True)
         calls = [*phases, (code.choose, self._choose, 1)]
-        return _Calls(*tables, Chain(*calls), Chain(*calls[1:]))
+        return _Calls(*tables, CallChain(*calls), CallChain(*calls[1:]))
 
     def solve(
         self,
@@ -503,7 +506,7 @@ class Solver:
         return self.run(cost, iterations, tolerance, start_time) if cost < math.inf else None
 
     def _write_start(self, x: Sequence[float], previous: Sequence[float]) -> None:
-        start_values, n = self._memory["given"], self.problem.sizes.state
+        start_values, n = self._arrays["given"], self.problem.sizes.state
         start_values[:n], start_values[n:] = x, previous
 
     def begin(self, x: Sequence[float], previous: Sequence[float], controls: Array) -> float:
@@ -514,13 +517,13 @@ class Solver:
         self._code.rollout.call(self._warm, self.horizon)
         return self.accept_start()
 
-    def begin_chain(self, *calls: Call) -> Chain:
-        """Chain calls that write the arrays of `start_memory` with the rollouts; `accept_start` follows."""
-        return Chain(*calls, (self._code.rollout, self._warm, self.horizon))
+    def begin_chain(self, *calls: Call) -> CallChain:
+        """Chain calls that write the arrays of `start_arrays` with the rollouts; `accept_start` follows."""
+        return CallChain(*calls, (self._code.rollout, self._warm, self.horizon))
 
     def accept_start(self) -> float:
         """Take the rollout of the warm-start inputs, or of `problem.command` if that costs less; return its cost."""
-        warm, level = self._memory["cost"][:2].tolist()
+        warm, level = self._arrays["cost"][:2].tolist()
         self._side, self._lane = 0, 0 if warm <= level else 1
         return warm if warm <= level else level
 
@@ -532,7 +535,7 @@ class Solver:
             self._level[:, : self.problem.sizes.state] = np.array(nominal)[:, None]
         self._code.rollout.call(self._cold, self.horizon)
         self._side, self._lane = 0, 0
-        return float(self._memory["cost"][0])
+        return float(self._arrays["cost"][0])
 
     def run(self, cost: float, iterations: int, tolerance: float, start_time: float = math.nan) -> Solution:
         """Iterate from the trajectory of `begin`: derivatives, backward pass, rollouts, and the choice of the best.
@@ -554,7 +557,7 @@ class Solver:
             code.rollout.call(nominal.rollout, n)
             code.choose.call(self._choose, 1)
             in_rollouts -= clock - (clock := perf_counter())
-            accepted, _, alpha, cost, damping, converged = self._take_best()
+            accepted, _, alpha, cost, damping, converged = self._accept_best()
             if accepted:
                 nominal = self._calls[self._side][self._lane]
                 costs.append(cost)
@@ -562,7 +565,7 @@ class Solver:
             if converged or damping > MAX_DAMPING:
                 break
         seconds = loop_start - start_time, in_derivatives, in_backward, in_rollouts
-        gradient = float(self._memory["sums"][2]) ** 0.5
+        gradient = float(self._arrays["sums"][2]) ** 0.5
         return Solution(cost, iteration_count, converged > 0.0, tuple(costs), tuple(steps), gradient, seconds)
 
     def iterate(self, cost: float, iterations: int, tolerance: float) -> None:
@@ -572,25 +575,25 @@ class Solver:
         for _ in range(iterations):
             nominal = self._calls[self._side][self._lane]
             (nominal.iteration if accepted else nominal.without_derivatives)()
-            accepted, _, _, _, damping, converged = self._take_best()
+            accepted, _, _, _, damping, converged = self._accept_best()
             if converged or damping > MAX_DAMPING:
                 break
 
     def _reset(self, cost: float, tolerance: float) -> None:
-        arrays = self._memory.arrays
+        arrays = self._arrays.arrays
         arrays["least"][0], arrays["damping"][0], arrays["tolerance"][0] = cost, 0.0, tolerance
 
-    def _take_best(self) -> list[float]:
-        """Return the values of the `Choice`; the accepted rollout, if any, becomes the nominal trajectory."""
-        choice: list[float] = self._memory["choice"].tolist()
+    def _accept_best(self) -> list[float]:
+        """Return the values of the `RolloutChoice`; the accepted rollout, if any, becomes the nominal trajectory."""
+        choice: list[float] = self._arrays["choice"].tolist()
         if choice[0]:
             self._side, self._lane = 1 - self._side, int(choice[1])
         return choice
 
-    def start_memory(self, **extra_arrays: Array) -> Arrays:
+    def start_arrays(self, **extra_arrays: Array) -> Arrays:
         """Return the arrays for compiled code that writes a start: "given", "start" (a nominal trajectory with the warm-start
         inputs) and "start_gains", whose k lead from them to `problem.command`; and others."""
-        return self._memory.extended(start=self._start, start_gains=self._start_gains, **extra_arrays)
+        return self._arrays.extend(start=self._start, start_gains=self._start_gains, **extra_arrays)
 
     @property
     def nominal_index(self) -> tuple[int, int]:
@@ -599,7 +602,7 @@ class Solver:
 
     @property
     def nominal(self) -> Array:
-        """The nominal trajectory for compiled code, as `Layout.nominal` describes it."""
+        """The nominal trajectory for compiled code, as `ArrayLayout.nominal` describes it."""
         return self._nominal[self._side][self._lane]
 
     @property
@@ -615,9 +618,9 @@ class Solver:
     @property
     def start_gains(self) -> Array:
         """(m, · + m): the feedback of a cold start"""
-        return self._by_rows(self._level_gains)[0, :, : self.problem.sizes.width]
+        return self._gain_matrices(self._level_gains)[0, :, : self.problem.sizes.width]
 
     @property
     def gains(self) -> Array:
         """(N, m, ·): the feedback of the last backward pass"""
-        return self._by_rows(self._memory["gains"])[: self.horizon, :, : self.problem.sizes.tangent]
+        return self._gain_matrices(self._arrays["gains"])[: self.horizon, :, : self.problem.sizes.tangent]

@@ -20,10 +20,10 @@ from typing import Annotated, NamedTuple, NoReturn, TypeAlias
 
 from samara.core import algebra
 from samara.core.algebra import IDENTITY, ZERO, Euler, Quat, Vec3, diagonal, rotate, rotate_inverse
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 from samara.core.ops import absolute, power, where
 from samara.core.quantity import Scalar
-from samara.documents.drone_physics.arguments import Kind, RotorSum, document, either, sum_over_rotors
+from samara.documents.drone_physics.arguments import CArgumentType, RotorSum, dispatch, document, sum_over_rotors
 from samara.physics.air.atmosphere import SEA_LEVEL_PRESSURE, air_pressure
 from samara.physics.air.drag import Drag, drag_force
 from samara.physics.frames import flu_from_frd, frd_from_flu
@@ -34,7 +34,7 @@ from samara.physics.rotors.motor import DcMotor, dc_motor_rate, motor_current
 from samara.physics.rotors.rotor import Rotor, RotorLoad, linear_load, rotor_load, rotor_momentum_torque, rotor_wrench
 
 ABSOLUTE_ZERO = -273.15  # [°C]
-NEAR = 5.0  # in rotor radii: the distance below which a boundary is near
+NEAR_BOUNDARY_RADII = 5.0  # in rotor radii: the distance below which a boundary is near
 
 __getattr__, __dir__ = _lazily(__name__, __path__)
 
@@ -43,11 +43,13 @@ __getattr__, __dir__ = _lazily(__name__, __path__)
 
 
 def _refuse_arithmetic(self: object, other: object) -> NoReturn:
-    raise TypeError("Euler angles are no vector: they cannot be added or scaled; turn vectors, or multiply quaternions")
+    raise TypeError(
+        "Euler angles are not a vector: they cannot be added or scaled; rotate vectors, or multiply quaternions"
+    )
 
 
 class EulerType(NamedTuple):
-    """Euler angles about x, y, z, or their rates: no vector, so `+` and `*` are errors."""
+    """Euler angles about x, y, z, or their rates: not a vector, so `+` and `*` raise TypeError."""
 
     phi: Scalar
     theta: Scalar
@@ -63,50 +65,50 @@ EulerRateType = EulerAccelerationType = EulerType
 QuaternionType = QuaternionVelocityType = Quat
 
 
-Vector: TypeAlias = Annotated[Vec3, Kind("vector", "")]
-Position: TypeAlias = Annotated[Vec3, Kind("vector", "m")]
-Velocity: TypeAlias = Annotated[Vec3, Kind("velocity", "m/s")]
-Acceleration: TypeAlias = Annotated[Vec3, Kind("acceleration", "m/s^2")]
-Force: TypeAlias = Annotated[Vec3, Kind("force", "N")]
-Torque: TypeAlias = Annotated[Vec3, Kind("torque", "N m")]
-Impulse: TypeAlias = Annotated[Vec3, Kind("impulse", "N s")]
-InertiaDiag: TypeAlias = Annotated[Vec3, Kind("inertia_diag", "kg m^2", positive=True)]
-AngularVelocity: TypeAlias = Annotated[Vec3, Kind("angular_velocity", "rad/s")]
-AngularAcceleration: TypeAlias = Annotated[Vec3, Kind("angular_acceleration", "rad/s^2")]
-Angles: TypeAlias = Annotated[EulerType, Kind("euler", "rad")]
-EulerRate: TypeAlias = Annotated[EulerType, Kind("euler_rate", "rad/s")]
-EulerAcceleration: TypeAlias = Annotated[EulerType, Kind("euler_acceleration", "rad/s^2")]
-Quaternion: TypeAlias = Annotated[Quat, Kind("quaternion", "")]
-QuaternionVelocity: TypeAlias = Annotated[Quat, Kind("quaternion_velocity", "1/s")]
-DragVector: TypeAlias = Annotated[Vec3, Kind("vector", "N s/m")]
-DragSquareVector: TypeAlias = Annotated[Vec3, Kind("vector", "N s^2/m^2")]
+Vector: TypeAlias = Annotated[Vec3, CArgumentType("vector", "")]
+Position: TypeAlias = Annotated[Vec3, CArgumentType("vector", "m")]
+Velocity: TypeAlias = Annotated[Vec3, CArgumentType("velocity", "m/s")]
+Acceleration: TypeAlias = Annotated[Vec3, CArgumentType("acceleration", "m/s^2")]
+Force: TypeAlias = Annotated[Vec3, CArgumentType("force", "N")]
+Torque: TypeAlias = Annotated[Vec3, CArgumentType("torque", "N m")]
+Impulse: TypeAlias = Annotated[Vec3, CArgumentType("impulse", "N s")]
+InertiaDiag: TypeAlias = Annotated[Vec3, CArgumentType("inertia_diag", "kg m^2", positive=True)]
+AngularVelocity: TypeAlias = Annotated[Vec3, CArgumentType("angular_velocity", "rad/s")]
+AngularAcceleration: TypeAlias = Annotated[Vec3, CArgumentType("angular_acceleration", "rad/s^2")]
+Angles: TypeAlias = Annotated[EulerType, CArgumentType("euler", "rad")]
+EulerRate: TypeAlias = Annotated[EulerType, CArgumentType("euler_rate", "rad/s")]
+EulerAcceleration: TypeAlias = Annotated[EulerType, CArgumentType("euler_acceleration", "rad/s^2")]
+Quaternion: TypeAlias = Annotated[Quat, CArgumentType("quaternion", "")]
+QuaternionVelocity: TypeAlias = Annotated[Quat, CArgumentType("quaternion_velocity", "1/s")]
+DragVector: TypeAlias = Annotated[Vec3, CArgumentType("vector", "N s/m")]
+DragSquareVector: TypeAlias = Annotated[Vec3, CArgumentType("vector", "N s^2/m^2")]
 
-Number: TypeAlias = Annotated[Scalar, Kind("double", "")]
-Truth: TypeAlias = Annotated[Scalar, Kind("int", "")]
-Mass: TypeAlias = Annotated[Scalar, Kind("double", "kg", positive=True)]
-Inertia: TypeAlias = Annotated[Scalar, Kind("double", "kg m^2", positive=True)]
-RotorInertia: TypeAlias = Annotated[Scalar, Kind("double", "kg m^2")]
-Length: TypeAlias = Annotated[Scalar, Kind("double", "m")]
-Radius: TypeAlias = Annotated[Scalar, Kind("double", "m", positive=True)]
-Time: TypeAlias = Annotated[Scalar, Kind("double", "s", positive=True)]
-Thrust: TypeAlias = Annotated[Scalar, Kind("double", "N")]
-TorqueZ: TypeAlias = Annotated[Scalar, Kind("double", "N m")]
-Gravity: TypeAlias = Annotated[Scalar, Kind("double", "m/s^2")]
-LinearDrag: TypeAlias = Annotated[Scalar, Kind("double", "N s/m")]
-SquareDrag: TypeAlias = Annotated[Scalar, Kind("double", "N s^2/m^2")]
-RotorSpeed: TypeAlias = Annotated[Scalar, Kind("double", "rad/s")]
-RotorAcceleration: TypeAlias = Annotated[Scalar, Kind("double", "rad/s^2")]
-ThrustCoefficient: TypeAlias = Annotated[Scalar, Kind("double", "N s^2/rad^2")]
-TorqueCoefficient: TypeAlias = Annotated[Scalar, Kind("double", "N m s^2/rad^2")]
-LinearThrust: TypeAlias = Annotated[Scalar, Kind("double", "N s/rad")]
-LinearTorque: TypeAlias = Annotated[Scalar, Kind("double", "N m s/rad")]
-Damping: TypeAlias = Annotated[Scalar, Kind("double", "N m s/rad")]
-MotorConstant: TypeAlias = Annotated[Scalar, Kind("double", "N m/A")]
-Resistance: TypeAlias = Annotated[Scalar, Kind("double", "ohm", positive=True)]
-Voltage: TypeAlias = Annotated[Scalar, Kind("double", "V")]
-Current: TypeAlias = Annotated[Scalar, Kind("double", "A")]
-Pressure: TypeAlias = Annotated[Scalar, Kind("double", "atm")]
-Celsius: TypeAlias = Annotated[Scalar, Kind("double", "degC")]
+Number: TypeAlias = Annotated[Scalar, CArgumentType("double", "")]
+Truth: TypeAlias = Annotated[Scalar, CArgumentType("int", "")]
+Mass: TypeAlias = Annotated[Scalar, CArgumentType("double", "kg", positive=True)]
+Inertia: TypeAlias = Annotated[Scalar, CArgumentType("double", "kg m^2", positive=True)]
+RotorInertia: TypeAlias = Annotated[Scalar, CArgumentType("double", "kg m^2")]
+Length: TypeAlias = Annotated[Scalar, CArgumentType("double", "m")]
+Radius: TypeAlias = Annotated[Scalar, CArgumentType("double", "m", positive=True)]
+Time: TypeAlias = Annotated[Scalar, CArgumentType("double", "s", positive=True)]
+Thrust: TypeAlias = Annotated[Scalar, CArgumentType("double", "N")]
+TorqueZ: TypeAlias = Annotated[Scalar, CArgumentType("double", "N m")]
+Gravity: TypeAlias = Annotated[Scalar, CArgumentType("double", "m/s^2")]
+LinearDrag: TypeAlias = Annotated[Scalar, CArgumentType("double", "N s/m")]
+SquareDrag: TypeAlias = Annotated[Scalar, CArgumentType("double", "N s^2/m^2")]
+RotorSpeed: TypeAlias = Annotated[Scalar, CArgumentType("double", "rad/s")]
+RotorAcceleration: TypeAlias = Annotated[Scalar, CArgumentType("double", "rad/s^2")]
+ThrustCoefficient: TypeAlias = Annotated[Scalar, CArgumentType("double", "N s^2/rad^2")]
+TorqueCoefficient: TypeAlias = Annotated[Scalar, CArgumentType("double", "N m s^2/rad^2")]
+LinearThrust: TypeAlias = Annotated[Scalar, CArgumentType("double", "N s/rad")]
+LinearTorque: TypeAlias = Annotated[Scalar, CArgumentType("double", "N m s/rad")]
+Damping: TypeAlias = Annotated[Scalar, CArgumentType("double", "N m s/rad")]
+MotorConstant: TypeAlias = Annotated[Scalar, CArgumentType("double", "N m/A")]
+Resistance: TypeAlias = Annotated[Scalar, CArgumentType("double", "ohm", positive=True)]
+Voltage: TypeAlias = Annotated[Scalar, CArgumentType("double", "V")]
+Current: TypeAlias = Annotated[Scalar, CArgumentType("double", "A")]
+Pressure: TypeAlias = Annotated[Scalar, CArgumentType("double", "atm")]
+Celsius: TypeAlias = Annotated[Scalar, CArgumentType("double", "degC")]
 
 # Frames: vectors, angular velocities, Euler angles and quaternions ----------------------------------------------------
 
@@ -187,7 +189,7 @@ def quaternion_velocity_from_body_angular_velocity(
 # Acceleration of translation and rotation ----------------------------------------------------------------------------
 
 
-def _alike(drag: Scalar) -> Vec3:
+def _uniform_drag(drag: Scalar) -> Vec3:
     return Vec3(drag, drag, drag)
 
 
@@ -205,7 +207,9 @@ def acceleration_in_ground_frame(
 
     R e₃ = (cφ sθ cψ + sφ sψ, cφ sθ sψ − sφ cψ, cφ cθ).
     """
-    f_W = Vec3(0.0, 0.0, mass * gravity) + drag_force(ground_velocity, drag=Drag(_alike(drag1), _alike(drag2)))
+    f_W = Vec3(0.0, 0.0, mass * gravity) + drag_force(
+        ground_velocity, drag=Drag(_uniform_drag(drag1), _uniform_drag(drag2))
+    )
     return rigid_body.translational_acceleration(attitude(angle), Vec3(0.0, 0.0, -thrust), f_W, mass=mass)
 
 
@@ -242,12 +246,12 @@ def _acceleration_in_body_frame(
     drag2: SquareDrag = 0.0,
 ) -> Acceleration:
     """v̇ = −(T/m) e₃ + g Rᵀe₃ − ω × v − (d₁ v + d₂ v|v|)/m, eq. (1.136), (2.31)"""
-    still = (ZERO, _alike(drag1), _alike(drag2))
+    still = (ZERO, _uniform_drag(drag1), _uniform_drag(drag2))
     plain = unwrap(_acceleration_in_body_frame__wind)
     return plain(body_velocity, angle, body_angular_velocity, thrust, mass, gravity, *still)
 
 
-acceleration_in_body_frame = either(
+acceleration_in_body_frame = dispatch(
     "acceleration_in_body_frame", _acceleration_in_body_frame, _acceleration_in_body_frame__wind
 )
 
@@ -302,7 +306,7 @@ def _rotor_omega_acceleration__battery(
     return dc_motor_rate(omega, motor_current(duty, Vbat, omega, motor), load.torque, J, motor)
 
 
-rotor_omega_acceleration = either(
+rotor_omega_acceleration = dispatch(
     "rotor_omega_acceleration", _rotor_omega_acceleration, _rotor_omega_acceleration__battery
 )
 
@@ -412,7 +416,7 @@ def _velocity_after_contact_with_wall__points(
     return _bounce(velocity_before, contact - center, restitution, 1e-10)
 
 
-velocity_after_contact_with_wall = either(
+velocity_after_contact_with_wall = dispatch(
     "velocity_after_contact_with_wall",
     _velocity_after_contact_with_wall,
     _velocity_after_contact_with_wall__points,
@@ -468,7 +472,7 @@ def _impulse_by_collision__wall(
     return impact.wall_impulse(body, target_velocity, normal, restitution_coefficient)
 
 
-impulse_by_collision = either("impulse_by_collision", _impulse_by_collision, _impulse_by_collision__wall)
+impulse_by_collision = dispatch("impulse_by_collision", _impulse_by_collision, _impulse_by_collision__wall)
 
 
 @document
@@ -489,14 +493,14 @@ def force_from_impulse(impulse: Impulse, delta_time: Time) -> Force:
     return impulse / delta_time
 
 
-def _twist(impulse: Vec3, r1: Vec3, inertia: Vec3) -> Vec3:
+def _rotation_change(impulse: Vec3, r1: Vec3, inertia: Vec3) -> Vec3:
     return impact.angular_velocity_change(impulse, impact.Collider(ZERO, ZERO, r1, IDENTITY, 1.0, diagonal(inertia)))
 
 
 @document
 def delta_angular_velocity_from_impulse(impulse: Impulse, r1: Position, inertia_diag: InertiaDiag) -> AngularVelocity:
     """Δω = I⁻¹ (r₁ × J), in body axes"""
-    return _twist(impulse, r1, inertia_diag)
+    return _rotation_change(impulse, r1, inertia_diag)
 
 
 @document
@@ -504,7 +508,7 @@ def angular_acceleration_from_impulse(
     impulse: Impulse, r1: Position, inertia_diag: InertiaDiag, delta_time: Time
 ) -> AngularAcceleration:
     """α = I⁻¹ (r₁ × J) / Δt, in body axes"""
-    return _twist(impulse, r1, inertia_diag) / delta_time
+    return _rotation_change(impulse, r1, inertia_diag) / delta_time
 
 
 @document
@@ -544,7 +548,7 @@ def _distance(position: Vec3, point: Vec3, normal: Vec3) -> Scalar:
 @document
 def _boundary_is_near(distance: Length, rotor_radius: Length) -> Truth:
     """d < 5 R"""
-    return distance < NEAR * rotor_radius
+    return distance < NEAR_BOUNDARY_RADII * rotor_radius
 
 
 @document
@@ -552,7 +556,7 @@ def _boundary_is_near__plane(
     position: Position, boundary_point: Position, boundary_normal_unit: Vector, rotor_radius: Length
 ) -> Truth:
     """|(p − b)·n| < 5 R"""
-    return _distance(position, boundary_point, boundary_normal_unit) < NEAR * rotor_radius
+    return _distance(position, boundary_point, boundary_normal_unit) < NEAR_BOUNDARY_RADII * rotor_radius
 
 
-boundary_is_near = either("boundary_is_near", _boundary_is_near, _boundary_is_near__plane)
+boundary_is_near = dispatch("boundary_is_near", _boundary_is_near, _boundary_is_near__plane)

@@ -19,7 +19,7 @@ NEAR_GIMBAL_LOCK = 1e-3  # |cos θ| below which a warning is given
 _ADVICE = "quaternion_velocity_from_body_angular_velocity has no such attitude"
 _NOT_NUMERIC = (str, bytes, bool, dict, set, type(None))
 LIBRARY: dict[str, Function] = {}  # the functions of the library by name, in the order of their definition
-VERSIONS: dict[str, tuple[Function, ...]] = {}  # of the functions that `either` dispatches to
+VERSIONS: dict[str, tuple[Function, ...]] = {}  # names of the functions that `dispatch` dispatches to
 ROTOR_SUMS: dict[str, "RotorSum"] = {}
 
 
@@ -37,7 +37,7 @@ def warn_near_gimbal_lock(pitch: Scalar, advice: str, stacklevel: int) -> None:
         )
 
 
-class Kind(NamedTuple):
+class CArgumentType(NamedTuple):
     """The C type of an argument: its name (dp_…_t, or double), its unit, and whether it must be positive."""
 
     name: str
@@ -45,12 +45,12 @@ class Kind(NamedTuple):
     positive: bool = False
 
 
-class Argument(NamedTuple):
+class CArgument(NamedTuple):
     """A parameter of a function: its name, its record type (`Scalar` for a number), and its C type."""
 
     name: str
     record: Any
-    kind: Kind
+    c_type: CArgumentType
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -58,16 +58,16 @@ class Argument(NamedTuple):
         return () if self.record is Scalar else self.record._fields
 
 
-def arguments_of(function: Function) -> tuple[Argument, ...]:
+def function_arguments(function: Function) -> tuple[CArgument, ...]:
     """Return the parameters of a function of the library."""
     plain = unwrap(function)
     hints = get_type_hints(plain, include_extras=True)
-    return tuple(Argument(name, *get_args(hints[name])) for name in signature(plain).parameters)
+    return tuple(CArgument(name, *get_args(hints[name])) for name in signature(plain).parameters)
 
 
-def result_of(function: Function) -> Argument:
+def function_result(function: Function) -> CArgument:
     """Return the result of a function of the library."""
-    return Argument("result", *get_args(get_type_hints(unwrap(function), include_extras=True)["return"]))
+    return CArgument("result", *get_args(get_type_hints(unwrap(function), include_extras=True)["return"]))
 
 
 # Values --------------------------------------------------------------------------------------------------------------
@@ -100,19 +100,19 @@ def _components(value: Scalar, names: tuple[str, ...], label: str) -> list[Scala
     return [_number(part) for part in parts]
 
 
-def _convert(argument: Argument, value: object, label: str) -> Scalar:
-    """Convert the value to the argument's type; ValueError unless it is finite and, if required, positive."""
+def _convert(argument: CArgument, value: object, label: str) -> Scalar:
+    """Convert the value to the argument's type; raise ValueError unless it is finite and, if required, positive."""
     if not argument.fields:
         number = _number(value)
-        _require(number, label, argument.kind)
+        _require(number, label, argument.c_type)
         return number
     record = argument.record(*_components(value, argument.fields, label))
     for name, leaf in zip(argument.fields, record, strict=True):
-        _require(leaf, f"{label}.{name}", argument.kind)
+        _require(leaf, f"{label}.{name}", argument.c_type)
     return record
 
 
-def _require(leaf: Scalar, label: str, c_type: Kind) -> None:
+def _require(leaf: Scalar, label: str, c_type: CArgumentType) -> None:
     if isinstance(leaf, _NOT_NUMERIC):
         raise ValueError(f"{label} is {leaf!r:.60}; expected a number")
     if not isinstance(leaf, (float, np.ndarray, np.generic)):
@@ -125,7 +125,8 @@ def _require(leaf: Scalar, label: str, c_type: Kind) -> None:
 
 
 def _evaluate(name: str, call: Callable[[], Scalar]) -> Scalar:
-    """Return the result of the call, with every component broadcast to the batch; ValueError on a division by zero."""
+    """Return the result of the call, with every component broadcast to the batch; raise ValueError on a division by
+    zero."""
     try:
         with np.errstate(divide="raise", invalid="raise"):
             result = call()
@@ -145,7 +146,7 @@ def document(function: Function, *, singular_in: str = "") -> Function:
 
     `singular_in` names the Euler angles near whose θ = ±90° it warns.
     """
-    arguments, form, name = arguments_of(function), signature(function), function.__name__.lstrip("_")
+    arguments, form, name = function_arguments(function), signature(function), function.__name__.lstrip("_")
 
     @wraps(function)
     def call(*positional: object, **named: object) -> Scalar:
@@ -164,7 +165,7 @@ def document(function: Function, *, singular_in: str = "") -> Function:
     return call
 
 
-def either(name: str, *functions: Function) -> Function:
+def dispatch(name: str, *functions: Function) -> Function:
     """Dispatch to the first of the functions that takes the arguments."""
 
     def call(*positional: object, **named: object) -> Scalar:
@@ -190,13 +191,13 @@ class RotorSum(NamedTuple):
     """A function of n rotors that sums a function of one; the arguments named in `per_rotor` are lists of n."""
 
     name: str
-    one: Function
+    function: Function
     per_rotor: tuple[str, ...]
 
 
 def sum_over_rotors(rotors: RotorSum, description: str) -> Function:
     """Return the function of n rotors, with the parameters of the function of one."""
-    one, arguments = unwrap(rotors.one), arguments_of(rotors.one)
+    one, arguments = unwrap(rotors.function), function_arguments(rotors.function)
     form = signature(one)
 
     def call(*positional: object, **named: object) -> Scalar:
@@ -207,7 +208,7 @@ def sum_over_rotors(rotors: RotorSum, description: str) -> Function:
             if argument.name in values:
                 label, value = f"{rotors.name}: {argument.name}", values[argument.name]
                 if argument.name in rotors.per_rotor:
-                    items = _by_rotor(argument, value, label)
+                    items = _split_by_rotor(argument, value, label)
                     per_rotor[argument.name] = [_convert(argument, item, label) for item in items]
                 else:
                     shared[argument.name] = _convert(argument, value, label)
@@ -231,7 +232,7 @@ def sum_over_rotors(rotors: RotorSum, description: str) -> Function:
     return call
 
 
-def _by_rotor(argument: Argument, value: Scalar, label: str) -> list[Scalar]:
+def _split_by_rotor(argument: CArgument, value: Scalar, label: str) -> list[Scalar]:
     """Return one item per rotor from a list, or from an array (…, n) of numbers or (…, n, 3) of vectors."""
     depth = 1 if argument.fields else 0
     if isinstance(value, (list, tuple)) and all(_depth(item) == depth for item in value):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 import samara.documents.drone_physics as library
-from samara.compiler.trace.program import program_of
+from samara.compiler.trace.program import trace_program
 from samara.core.atomic_files import write_text
 from samara.core.ops import where
 from samara.core.quantity import Scalar
@@ -24,13 +24,13 @@ from samara.documents.drone_physics.arguments import (
     LIBRARY,
     ROTOR_SUMS,
     VERSIONS,
-    Argument,
+    CArgument,
     Function,
     RotorSum,
-    arguments_of,
-    result_of,
+    function_arguments,
+    function_result,
 )
-from samara.export.c_syntax import Places, c_lines, comment, decimal
+from samara.export.c_syntax import Variables, c_lines, comment, decimal
 
 TEMPLATES = Path(__file__).parent / "c"  # the files of the library, with @names@ for the generated parts
 SELF_TEST_ROTORS = 4
@@ -71,12 +71,12 @@ class CFunction(NamedTuple):
     name: str
     shared_name: str
     function: Function
-    arguments: tuple[Argument, ...]
+    arguments: tuple[CArgument, ...]
     rotors: RotorSum | None = None
 
     @property
-    def result(self) -> Argument:
-        return result_of(self.function)
+    def result(self) -> CArgument:
+        return function_result(self.function)
 
     @property
     def one_rotor(self) -> str:
@@ -89,9 +89,9 @@ def c_functions() -> Iterator[CFunction]:
     """Yield every function of the library in the order of its files, each followed by its other and longer versions."""
     for name, function in LIBRARY.items():
         rotors = ROTOR_SUMS.get(name)
-        for version in VERSIONS.get(name, (rotors.one if rotors else function,)):
+        for version in VERSIONS.get(name, (rotors.function if rotors else function,)):
             plain = name if rotors else unwrap(version).__name__.lstrip("_")
-            parameters, arguments = signature(unwrap(version)).parameters, arguments_of(version)
+            parameters, arguments = signature(unwrap(version)).parameters, function_arguments(version)
             optional = [key for key, parameter in parameters.items() if parameter.default is not Parameter.empty]
             required = tuple(argument for argument in arguments if argument.name not in optional)
             yield CFunction(plain, name, version, required, rotors)
@@ -102,8 +102,8 @@ def c_functions() -> Iterator[CFunction]:
 # C ------------------------------------------------------------------------------------------------------------------
 
 
-def _c_type(argument: Argument) -> str:
-    return argument.kind.name if argument.record is Scalar else f"dp_{argument.kind.name}_t"
+def _c_type(argument: CArgument) -> str:
+    return argument.c_type.name if argument.record is Scalar else f"dp_{argument.c_type.name}_t"
 
 
 def _parameters(function: CFunction) -> list[str]:
@@ -124,40 +124,40 @@ def _head(function: CFunction, prefix: str = "dp_") -> str:
 
 
 def _units(function: CFunction) -> str:
-    units = [f"{argument.name} [{argument.kind.unit}]" for argument in function.arguments if argument.kind.unit]
-    result_unit = function.result.kind.unit
+    units = [f"{argument.name} [{argument.c_type.unit}]" for argument in function.arguments if argument.c_type.unit]
+    result_unit = function.result.c_type.unit
     return "; ".join([*([", ".join(units)] if units else []), *([f"gives [{result_unit}]"] if result_unit else [])])
 
 
-def _words(function: CFunction) -> list[str]:
+def _description(function: CFunction) -> list[str]:
     described = getattr(library, function.shared_name) if function.rotors else unwrap(function.function)
     paragraphs = (described.__doc__ or "").split("\n\n")
     return [" ".join(paragraph.split()) for paragraph in [*paragraphs, _units(function)] if paragraph.strip()]
 
 
 def _prototype(function: CFunction) -> str:
-    return f"{comment(*_words(function))}\n{_head(function)};"
+    return f"{comment(*_description(function))}\n{_head(function)};"
 
 
 def _definitions(functions: list[CFunction]) -> Iterator[str]:
     public = {unwrap(function.function) for function in functions if not function.rotors}
     for function in functions:
         if not function.rotors:
-            yield _traced(_head(function), function)
+            yield _traced_definition(_head(function), function)
         elif unwrap(function.function) in public:
             yield _loop(function, f"dp_{function.one_rotor}")
         else:
             one = CFunction(function.one_rotor[1:], "", function.function, function.arguments)
-            yield _traced(f"static {_head(one, '')}", one)
+            yield _traced_definition(f"static {_head(one, '')}", one)
             yield _loop(function, one.name)
 
 
-def _places(argument: Argument) -> Places:
+def _c_places(argument: CArgument) -> Variables:
     name, fields = argument.name, argument.fields
-    return Places([f"{name}.{f}" for f in fields] or [name], [f"{name}->{f}" for f in fields] or [name])
+    return Variables([f"{name}.{f}" for f in fields] or [name], [f"{name}->{f}" for f in fields] or [name])
 
 
-def _traced(head: str, function: CFunction) -> str:
+def _traced_definition(head: str, function: CFunction) -> str:
     result, plain = function.result, unwrap(function.function)
     templates = [
         0.0 if argument.record is Scalar else argument.record(*(0.0 for _ in argument.fields))
@@ -168,11 +168,11 @@ def _traced(head: str, function: CFunction) -> str:
         result_value = plain(
             **{argument.name: value for argument, value in zip(function.arguments, values, strict=True)}
         )
-        return (where(result_value, 1.0, 0.0) if result.kind.name == "int" else result_value,)
+        return (where(result_value, 1.0, 0.0) if result.c_type.name == "int" else result_value,)
 
     fields = result.fields
-    out = Places(fields, [f"out.{f}" for f in fields]) if fields else Places([result.kind.unit or "1"], ["out"])
-    body = c_lines(program_of(call, *templates), [_places(argument) for argument in function.arguments], [out])
+    out = Variables(fields, [f"out.{f}" for f in fields]) if fields else Variables([result.c_type.unit or "1"], ["out"])
+    body = c_lines(trace_program(call, *templates), [_c_places(argument) for argument in function.arguments], [out])
     lines = [f"{_c_type(result)} out;", *body, "return out;"]
     return "\n".join([head, "{", *(f"    {line}" for line in lines), "}"])
 
@@ -210,10 +210,10 @@ def _loop(function: CFunction, one_rotor: str) -> str:
 # C++ ----------------------------------------------------------------------------------------------------------------
 
 
-def _cpp_type(argument: Argument) -> str:
+def _cpp_type(argument: CArgument) -> str:
     if argument.record is Scalar:
-        return "bool" if argument.kind.name == "int" else argument.kind.name
-    return "".join(word.capitalize() for word in argument.kind.name.split("_")) + "Type"
+        return "bool" if argument.c_type.name == "int" else argument.c_type.name
+    return "".join(word.capitalize() for word in argument.c_type.name.split("_")) + "Type"
 
 
 def _cpp_function(function: CFunction) -> str:
@@ -238,7 +238,7 @@ def _cpp_function(function: CFunction) -> str:
     cpp_type, expression = _cpp_type(function.result), f"dp_{function.name}({', '.join(values)})"
     if function.result.record is not Scalar:
         expression = f"detail::from_c({expression})"
-    elif function.result.kind.name == "int":
+    elif function.result.c_type.name == "int":
         expression += " != 0"
     lines = [*conversions, f"return {expression};"]
     if sums_in_cpp:
@@ -252,19 +252,19 @@ def _cpp_function(function: CFunction) -> str:
 # Self-test of the library: expected values from Python ---------------------------------------------------------------
 
 
-def _drawn(argument: Argument, random: np.random.Generator) -> Scalar:
+def _random_value(argument: CArgument, random: np.random.Generator) -> Scalar:
     """Return values that are valid for every function: positive scalars, vectors of any direction, unit quaternions."""
     if argument.record is Scalar:
         return float(random.uniform(0.5, 1.5))
     fields = argument.record._fields
-    low = 0.5 if argument.kind.positive else -1.0
-    values = random.uniform(low, 1.5 if argument.kind.positive else 1.0, len(fields))
+    low = 0.5 if argument.c_type.positive else -1.0
+    values = random.uniform(low, 1.5 if argument.c_type.positive else 1.0, len(fields))
     return argument.record(*(values / np.linalg.norm(values) if len(fields) == 4 else values).tolist())
 
 
-def _initial(value: Scalar) -> str:
+def _initialiser(value: Scalar) -> str:
     if isinstance(value, (list, tuple)):
-        return "{" + ", ".join(_initial(element) for element in value) + "}"
+        return "{" + ", ".join(_initialiser(element) for element in value) + "}"
     return decimal(float(value))
 
 
@@ -282,23 +282,23 @@ def _one_test(function: CFunction, *, cpp: bool) -> str:
     values: dict[str, Scalar] = {}
     for argument in function.arguments:
         rotor_values = (
-            [_drawn(argument, random) for _ in range(SELF_TEST_ROTORS)] if argument.name in per_rotor else None
+            [_random_value(argument, random) for _ in range(SELF_TEST_ROTORS)] if argument.name in per_rotor else None
         )
-        values[argument.name] = _drawn(argument, random) if rotor_values is None else rotor_values
+        values[argument.name] = _random_value(argument, random) if rotor_values is None else rotor_values
     expected = getattr(library, function.shared_name)(**values)
     lines, call_arguments = [], []
     for argument in function.arguments:
         type_name = _cpp_type(argument) if cpp else _c_type(argument)
         array = "[]" if argument.name in per_rotor else ""
-        lines.append(f"const {type_name} {argument.name}{array} = {_initial(values[argument.name])};")
+        lines.append(f"const {type_name} {argument.name}{array} = {_initialiser(values[argument.name])};")
         if argument.name in per_rotor and str(SELF_TEST_ROTORS) not in call_arguments:
             call_arguments.append(str(SELF_TEST_ROTORS))
         call_arguments.append(argument.name if cpp or array or argument.record is Scalar else f"&{argument.name}")
     name = function.shared_name if cpp else f"dp_{function.name}"
     type_name = _cpp_type(function.result) if cpp else _c_type(function.result)
     fields = function.result.fields
-    checks = [f'differs("{name}.{f}", out.{f}, {_initial(getattr(expected, f))})' for f in fields]
-    checks = checks or [f'differs("{name}", out, {_initial(float(expected))})']
+    checks = [f'differs("{name}.{f}", out.{f}, {_initialiser(getattr(expected, f))})' for f in fields]
+    checks = checks or [f'differs("{name}", out, {_initialiser(float(expected))})']
     lines += [
         f"const {type_name} out = {name}({', '.join(call_arguments)});",
         "",

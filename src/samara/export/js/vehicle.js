@@ -19,8 +19,8 @@ export function derivative(state, command, environment = CALM) {
 }
 
 /**
- * One step of the classical Runge-Kutta method through dt [s]; command and environment are held. Changes the state it is
- * given and returns it. A number that is not finite is not caught: it spreads.
+ * One step of the classical Runge-Kutta method over dt [s], with constant command and environment. Changes the state it is
+ * given and returns it. Numbers that are not finite are not detected: they propagate.
  */
 export function step(state, command, environment, dt) {
   load(state, command, environment);

@@ -1,6 +1,6 @@
 """Readers for flight logs of all supported formats: `read_log(path)` detects the format of a file."""
 
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 
 __getattr__, __dir__ = _lazily(
     __name__,

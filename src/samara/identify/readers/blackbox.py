@@ -20,27 +20,27 @@ from samara.core.budget import BudgetError
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, FlightLog, Signal
 from samara.identify.readers.blackbox_frames import (
-    Frames,
+    BlackboxTables,
     Header,
+    decode_frames,
     frames_budget,
-    frames_in,
     header_spans,
     parse_header,
 )
 from samara.identify.readers.registry import DEGREE, RPM, G, enu_attitude, signal
-from samara.link.betaflight import CONVENTIONS, LAST_OF_OLDEST, NEWEST, OLDEST
+from samara.link.betaflight import CONVENTIONS, LAST_OLDEST_VERSION, NEWEST_CONVENTION, OLDEST_CONVENTION
 from samara.physics.frames import attitude_ned_frd_from_nwu_flu
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
 DSHOT = (48.0, 2047.0)
 PULSE = (1000.0, 2000.0)  # [µs]
-POLES = 14.0  # of most motors for propellers of 5 inches
-TURNS = 32767.0  # encoding of a quaternion component of 1
-HUNDREDTHS = {"Betaflight": (4, 0), "INAV": (2, 0)}
+DEFAULT_POLES = 14.0  # of most motors for propellers of 5 inches
+QUATERNION_SCALE = 32767.0  # encoding of a quaternion component of 1
+CENTIVOLT_VERSIONS = {"Betaflight": (4, 0), "INAV": (2, 0)}
 """From these versions on the battery voltage is in 0.01 V; before, it is the raw reading of the converter."""
 INWARDS, OUTWARDS = "betaflight", "betaflight_props_out"
-SURE = 0.15  # of a correlation
-BLOCK = 0.03  # [s]: longer than the response of a motor, shorter than a rotation
+MIN_CORRELATION = 0.15  # smaller correlations are inconclusive
+BLOCK_DURATION_S = 0.03  # [s]: longer than the response of a motor, shorter than a rotation
 
 
 class Session(NamedTuple):
@@ -48,12 +48,12 @@ class Session(NamedTuple):
 
     number: int
     header: Header
-    frames: Frames
+    frames: BlackboxTables
 
 
 def read(path: Path, columns: object = None) -> list[FlightLog]:
     """Read the flights of a file; logs without motors or frames are skipped, unless no other exists."""
-    sessions, problems = sessions_in(path)
+    sessions, problems = read_sessions(path)
     several = len(sessions) + len(problems) > 1
     logs = []
     for session in sessions:
@@ -66,7 +66,7 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
     return logs
 
 
-def sessions_in(path: Path) -> tuple[list[Session], list[str]]:
+def read_sessions(path: Path) -> tuple[list[Session], list[str]]:
     """Return all readable logs of a file, and the problems of the others."""
     data = path.read_bytes()
     sessions, problems = [], []
@@ -74,7 +74,7 @@ def sessions_in(path: Path) -> tuple[list[Session], list[str]]:
     for number, (start, end) in enumerate(header_spans(data), start=1):
         try:
             header = parse_header(data, start, end)
-            sessions.append(Session(number, header, frames_in(data, header, budget)))
+            sessions.append(Session(number, header, decode_frames(data, header, budget)))
         except BudgetError:
             raise
         except ValueError as error:
@@ -94,13 +94,13 @@ def _flight(name: str, session: Session) -> FlightLog:
     if not motors:
         raise ValueError("has no field 'motor[0]'; expected motors in the log")
     command = signal(time, _commands(motors, header))
-    rate = _scaled(time, _rows(main, "gyroADC"), _gyro_unit(header))
+    rate = _vector_signal(time, _rows(main, "gyroADC"), _gyro_unit(header))
     if frames.rejected or frames.dropped:
         notes.append(f"damaged: {frames.rejected} frames rejected, {frames.dropped} that build on them dropped")
     if not frames.ended:
         notes.append("has no end: its last frames may be missing")
-    simulated = "SITL" in header.values.get("Firmware revision", "") and version <= LAST_OF_OLDEST
-    world_up = CONVENTIONS[OLDEST if simulated else NEWEST].quaternion_flu
+    simulated = "SITL" in header.values.get("Firmware revision", "") and version <= LAST_OLDEST_VERSION
+    world_up = CONVENTIONS[OLDEST_CONVENTION if simulated else NEWEST_CONVENTION].quaternion_flu
     attitude = _attitude(time, _rows(main, "imuQuaternion"), world_up)
     return FlightLog(
         name=name,
@@ -134,8 +134,8 @@ def _numbering(header: Header, command: Signal, rate: Signal | None, notes: list
     reversed_flag = header.values.get("yaw_motors_reversed")
     if reversed_flag is not None or len(command.values) != 4:
         return OUTWARDS if reversed_flag == "1" and len(command.values) == 4 else INWARDS
-    spins = np.array([motor.spin for motor in NUMBERINGS["quad_x"][INWARDS].places])
-    starts = np.searchsorted(command.time, np.arange(command.time[0], command.time[-1], BLOCK))
+    spins = np.array([motor.spin for motor in NUMBERINGS["quad_x"][INWARDS].rotors])
+    starts = np.searchsorted(command.time, np.arange(command.time[0], command.time[-1], BLOCK_DURATION_S))
     starts = np.unique(starts[starts < len(command.time)])
     if rate is not None and len(starts) > 2:
         counts = np.diff(np.append(starts, len(command.time)))
@@ -147,7 +147,7 @@ def _numbering(header: Header, command: Signal, rate: Signal | None, notes: list
         )
     else:
         correlation = 0.0
-    if abs(correlation) < max(SURE, 3.0 / math.sqrt(len(starts))):
+    if abs(correlation) < max(MIN_CORRELATION, 3.0 / math.sqrt(len(starts))):
         notes.append(
             "has no header yaw_motors_reversed, and its yaw is inconclusive: propellers are assumed to turn inwards"
         )
@@ -186,7 +186,7 @@ def _gyro_unit(header: Header) -> float:
     return _positive(header, name, 1.0) * DEGREE / (10.0 if is_high_resolution else 1.0)
 
 
-def _scaled(time: Array, rows: list[Array], unit: float) -> Signal | None:
+def _vector_signal(time: Array, rows: list[Array], unit: float) -> Signal | None:
     return signal(time, [row * unit for row in rows[:3]]) if len(rows) >= 3 else None
 
 
@@ -194,7 +194,7 @@ def _specific_force(time: Array, rows: list[Array], header: Header, notes: list[
     if rows and "acc_1G" not in header.values:
         notes.append("has no header acc_1G, the scale of 1 g: its accelerometer is left out")
         return None
-    return _scaled(time, rows, G / _positive(header, "acc_1G", 1.0))
+    return _vector_signal(time, rows, G / _positive(header, "acc_1G", 1.0))
 
 
 def _rotor_speed(time: Array, rows: list[Array], header: Header, notes: list[str]) -> Signal | None:
@@ -202,8 +202,8 @@ def _rotor_speed(time: Array, rows: list[Array], header: Header, notes: list[str
     if not rows or not any(row.any() for row in rows):
         return None
     if "motor_poles" not in header.values:
-        notes.append(f"has no header motor_poles: {POLES:.0f} are assumed, and rotor speeds scale with them")
-    pairs = _positive(header, "motor_poles", POLES) / 2.0
+        notes.append(f"has no header motor_poles: {DEFAULT_POLES:.0f} are assumed, and rotor speeds scale with them")
+    pairs = _positive(header, "motor_poles", DEFAULT_POLES) / 2.0
     return signal(time, [row * (100.0 * RPM / pairs) for row in rows])
 
 
@@ -212,7 +212,7 @@ def _voltage(
 ) -> Signal | None:
     if "vbatLatest" not in main or not main["vbatLatest"].any():
         return None
-    if firmware not in HUNDREDTHS or version < HUNDREDTHS[firmware]:
+    if firmware not in CENTIVOLT_VERSIONS or version < CENTIVOLT_VERSIONS[firmware]:
         notes.append(f"the unit of its voltage is not known for {firmware or 'its firmware'}: left out")
         return None
     return signal(time, [main["vbatLatest"] * 0.01])
@@ -225,7 +225,7 @@ def _attitude(time: Array, rows: list[Array], world_up: bool) -> Signal | None:
     """
     if len(rows) != 3 or not any(row.any() for row in rows):
         return None
-    x, y, z = (row / TURNS for row in rows)
+    x, y, z = (row / QUATERNION_SCALE for row in rows)
     parts = np.stack([np.sqrt(np.maximum(1.0 - x * x - y * y - z * z, 0.0)), x, y, z])
     logged = Quat(*(parts / np.sqrt((parts**2).sum(axis=0))))
     q = enu_attitude(attitude_ned_frd_from_nwu_flu(logged) if world_up else logged)

@@ -30,8 +30,8 @@ MARKER = b"H Product:Blackbox flight data recorder by Nicholas Sherlock"
 DATA_VERSION = "2"
 MAX_FIELDS = 256
 MAX_LOGS = 1000  # in a file
-LEAP_US = 10_000_000  # a longer step between main frames is damage
-MAX_NUMBERS = 1 << 25  # of a small file, those of rejected frames included
+MAX_TIME_STEP_US = 10_000_000  # a longer step between main frames is damage
+MAX_NUMBERS = 1 << 25  # numbers in a small file, including those of rejected frames
 MAX_NUMBERS_PER_BYTE = 16  # unchanged fields take no bytes; real logs have up to three
 HALF, MASK = 1 << 31, (1 << 32) - 1
 
@@ -41,7 +41,7 @@ _END = b"\xffEnd of log"
 # Header --------------------------------------------------------------------------------------------------------------
 
 
-class Layout(NamedTuple):
+class BlackboxFrameLayout(NamedTuple):
     """The fields of one frame type by name: whether signed, and the codes of predictor and encoding."""
 
     names: tuple[str, ...]
@@ -54,7 +54,7 @@ class Header(NamedTuple):
     """The values of the header, the layouts of frames by letter, and the byte range of the frames in the file."""
 
     values: dict[str, str]
-    layouts: dict[str, Layout]
+    layouts: dict[str, BlackboxFrameLayout]
     start: int
     end: int
 
@@ -80,7 +80,7 @@ def header_spans(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of every log in a file, header and frames."""
     starts = [match.start() for match in islice(re.finditer(MARKER, data), MAX_LOGS + 1)]
     if len(starts) > MAX_LOGS:
-        raise ValueError(f"holds more than {MAX_LOGS} logs; expected less")
+        raise ValueError(f"holds more than {MAX_LOGS} logs; expected fewer")
     return pairwise([*starts, len(data)])
 
 
@@ -101,7 +101,7 @@ def parse_header(data: bytes, start: int, end: int) -> Header:
     return Header(values, layouts, start, end)
 
 
-def _layout(values: dict[str, str], letter: str) -> Layout:
+def _layout(values: dict[str, str], letter: str) -> BlackboxFrameLayout:
     fields = "I" if letter == "P" else letter  # a P frame has the fields of an I frame
     title = f"Field {fields} name"
     names = tuple(name.strip() for name in values.get(title, "").split(","))
@@ -114,7 +114,7 @@ def _layout(values: dict[str, str], letter: str) -> Layout:
         codes[attribute] = _numbers(title, values.get(title, default))
         if len(codes[attribute]) != len(names):
             raise ValueError(f"header {title!r} has {len(codes[attribute])} numbers; expected {len(names)}")
-    return Layout(names, tuple(map(bool, codes["signed"])), codes["predictor"], codes["encoding"])
+    return BlackboxFrameLayout(names, tuple(map(bool, codes["signed"])), codes["predictor"], codes["encoding"])
 
 
 def _numbers(name: str, text: str) -> tuple[int, ...]:
@@ -244,7 +244,7 @@ class FrameType(NamedTuple):
     needs_home: bool = False
 
 
-class Frames(NamedTuple):
+class BlackboxTables(NamedTuple):
     """The fields by name of each table, whether the log has an end marker, and the counts of rejected and dropped frames."""
 
     tables: dict[str, dict[str, Array]]
@@ -293,7 +293,7 @@ def frame_types(header: Header) -> tuple[dict[int, FrameType], dict[int, FrameTy
     return by_letter, events
 
 
-def _groups(letter: str, layout: Layout) -> tuple[tuple[int, int], ...]:
+def _groups(letter: str, layout: BlackboxFrameLayout) -> tuple[tuple[int, int], ...]:
     """Return (encoding, field count): consecutive fields with the same tagged encoding are read at once."""
     groups: list[tuple[int, int]] = []
     for name, encoding in zip(layout.names, layout.encodings, strict=True):
@@ -307,7 +307,7 @@ def _groups(letter: str, layout: Layout) -> tuple[tuple[int, int], ...]:
     return tuple((SIGNED_VB, 1) if group == (TAG8_8SVB, 1) else group for group in groups)
 
 
-def _predictions(letter: str, layout: Layout, header: Header) -> tuple[str, ...]:
+def _predictions(letter: str, layout: BlackboxFrameLayout, header: Header) -> tuple[str, ...]:
     """Return for each field the expression of its value: its difference plus its prediction, in 32 bits."""
     expressions: list[str] = []
     homes = 0
@@ -328,7 +328,7 @@ def _predictions(letter: str, layout: Layout, header: Header) -> tuple[str, ...]
     return tuple(expressions)
 
 
-def _prediction(number: int, index: int, layout: Layout, header: Header, homes: int) -> str:
+def _prediction(number: int, index: int, layout: BlackboxFrameLayout, header: Header, homes: int) -> str:
     """Return the predictor as a summand. Predictor 6 counts the logged frames, not the loops between them."""
     if number in (0, 1, 2, 3, 6, 8, 10):
         average = f" + int((last[{index}] + before[{index}]) / 2)"
@@ -359,10 +359,10 @@ def frames_budget(origin: object, size: int) -> Budget:
     return Budget(origin, max_nodes=MAX_NUMBERS + MAX_NUMBERS_PER_BYTE * size)
 
 
-def frames_in(file: bytes, header: Header, budget: Budget | None = None) -> Frames:
+def decode_frames(file: bytes, header: Header, budget: Budget | None = None) -> BlackboxTables:
     """Decode all frames of one log."""
     data = file[header.start : header.end]
-    decoder = _Reading(header, budget or frames_budget("the log", len(file)))
+    decoder = _FrameDecoder(header, budget or frames_budget("the log", len(file)))
     decoder.read(data)
     layouts = {_TABLE[letter]: layout for letter, layout in header.layouts.items()}
     tables = {}
@@ -374,10 +374,10 @@ def frames_in(file: bytes, header: Header, budget: Budget | None = None) -> Fram
         }
     events = decoder.columns("event", len(EVENT_FIELDS))
     tables["event"] = {field: events[:, column] for column, field in enumerate(EVENT_FIELDS)}
-    return Frames(tables, decoder.ended, decoder.rejected, decoder.dropped)
+    return BlackboxTables(tables, decoder.ended, decoder.rejected, decoder.dropped)
 
 
-class _Reading:
+class _FrameDecoder:
     """The state between frames: the basis of the next prediction, and the rows read."""
 
     def __init__(self, header: Header, budget: Budget) -> None:
@@ -464,11 +464,12 @@ class _Reading:
         self._rows[frame.table].extend(row)
 
     def _is_later(self, time: int, last: int) -> bool:
-        """Return whether a time is later, and not by more than `LEAP_US` unless logging resumed or two frames agree."""
+        """Return whether a time is later, and not by more than `MAX_TIME_STEP_US` unless logging resumed or two frames
+        agree."""
         ahead = _wrap_32_bits(time - last)  # the clock wraps after 71 minutes
-        if ahead <= LEAP_US or self._resumed:
+        if ahead <= MAX_TIME_STEP_US or self._resumed:
             return ahead > 0
-        return self._doubtful_time is not None and 0 < _wrap_32_bits(time - self._doubtful_time) <= LEAP_US
+        return self._doubtful_time is not None and 0 < _wrap_32_bits(time - self._doubtful_time) <= MAX_TIME_STEP_US
 
 
 def _wrap_32_bits(value: int) -> int:

@@ -24,13 +24,13 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, normalize, quat_from_euler, rotate
 from samara.core.ops import piecewise_linear
 from samara.core.quantity import Scalar
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.csv_mapping import heading_of, read_columns
+from samara.identify.readers.csv_mapping import read_columns, read_heading
 from samara.identify.readers.registry import DEGREE, RPM, G, records, signal
 
-FULL = 65535.0  # PWM of the full battery voltage
+MAX_PWM = 65535.0  # PWM of the full battery voltage
 MAGIC = 0xBC
 _CLOCKS = {1: ("<u4", 1e-3), 2: ("<u8", 1e-6)}  # by version: the type of a time, and its unit [s]
 _LETTERS = "bBhHiIlLqQefd?"
@@ -39,27 +39,27 @@ _TIMES = ("timestamp", "time", "tick", "timeTick")  # names of the time column o
 Find = Callable[[Sequence[str]], Signal | None]  # variables of one record, by the firmware's names
 
 
-class Source(NamedTuple):
+class SignalSource(NamedTuple):
     """Variables that form a signal, and the factor to SI."""
 
     names: tuple[str, ...]
     factor: float = 1.0
 
 
-def _axes(group: str, factor: float = 1.0, letters: Sequence[str] = "xyz") -> Source:
-    return Source(tuple(f"{group}.{letter}" for letter in letters), factor)
+def _axes(group: str, factor: float = 1.0, letters: Sequence[str] = "xyz") -> SignalSource:
+    return SignalSource(tuple(f"{group}.{letter}" for letter in letters), factor)
 
 
 _MOTORS = ("m1", "m2", "m3", "m4")
 _QUATERNION = ("qw", "qx", "qy", "qz")
-_COMMAND = _axes("motor", 1.0 / FULL, _MOTORS)
-_SOURCES = {  # the first that a log has
+_COMMAND = _axes("motor", 1.0 / MAX_PWM, _MOTORS)
+_SOURCES = {  # in order of preference: the first source that a log has is used
     "rotor_speed": (_axes("rpm", RPM, _MOTORS),),
     "rate": (_axes("gyro", DEGREE),),
     "specific_force": (_axes("acc", G),),
-    "voltage": (Source(("pm.vbat",)), Source(("pm.vbatMV",), 1e-3)),
+    "voltage": (SignalSource(("pm.vbat",)), SignalSource(("pm.vbatMV",), 1e-3)),
 }
-_POSES: dict[str, dict[str, tuple[Source, ...]]] = {  # motion capture sent to the vehicle; else its estimate
+_POSES: dict[str, dict[str, tuple[SignalSource, ...]]] = {  # motion capture sent to the vehicle; else its estimate
     MOTION_CAPTURE: {"position": (_axes("locSrv"),), "attitude": (_axes("locSrv", 1.0, _QUATERNION),)},
     ESTIMATE: {
         "position": (_axes("stateEstimate"), _axes("kalman", 1.0, ("stateX", "stateY", "stateZ"))),
@@ -80,13 +80,13 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
     return [_read_card(path) if is_binary else _read_csv(path)]
 
 
-def _log(path: Path, format_name: str, find: Find, notes: tuple[str, ...] = ()) -> FlightLog:
-    command = _first(find, (_COMMAND,))
+def _build_log(path: Path, format_name: str, find: Find, notes: tuple[str, ...] = ()) -> FlightLog:
+    command = _first_signal(find, (_COMMAND,))
     if command is None:
         raise ValueError(f"{path}: holds no motors; expected motor.m1 … motor.m4 among its variables")
-    candidates: dict[str, Signal | None] = {name: _first(find, sources) for name, sources in _SOURCES.items()}
+    candidates: dict[str, Signal | None] = {name: _first_signal(find, sources) for name, sources in _SOURCES.items()}
     for truth, poses in _POSES.items():
-        candidates |= {name: _first(find, sources) for name, sources in poses.items()}
+        candidates |= {name: _first_signal(find, sources) for name, sources in poses.items()}
         if truth == ESTIMATE and candidates["attitude"] is None:
             candidates["attitude"] = _euler_attitude(find)
         if any(candidates[name] for name in poses):
@@ -98,7 +98,7 @@ def _log(path: Path, format_name: str, find: Find, notes: tuple[str, ...] = ()) 
     )
 
 
-def _first(find: Find, sources: Sequence[Source]) -> Signal | None:
+def _first_signal(find: Find, sources: Sequence[SignalSource]) -> Signal | None:
     for source in sources:
         variables = find(source.names)
         if variables is not None:
@@ -107,7 +107,7 @@ def _first(find: Find, sources: Sequence[Source]) -> Signal | None:
 
 
 def _euler_attitude(find: Find) -> Signal | None:
-    angles = _first(find, (_EULER,))
+    angles = _first_signal(find, (_EULER,))
     if angles is None:
         return None
     roll, pitch, yaw = angles.values
@@ -118,7 +118,7 @@ def _euler_attitude(find: Find) -> Signal | None:
 
 
 def _read_csv(path: Path) -> FlightLog:
-    columns = {name.replace("_", ".", 1): name for name in heading_of(path)}
+    columns = {name.replace("_", ".", 1): name for name in read_heading(path)}
     clock = next((columns[name] for name in _TIMES if name in columns), None)
     if clock is None:
         raise ValueError(f"{path}: has no time; expected a column {', '.join(_TIMES[:-1])} or {_TIMES[-1]} in ms")
@@ -136,7 +136,7 @@ def _read_csv(path: Path) -> FlightLog:
         time, values = table.signal(clock, [columns[name] for name in names])
         return Signal(1e-3 * time, values)
 
-    return _log(path, "crazyflie_csv", find)
+    return _build_log(path, "crazyflie_csv", find)
 
 
 # The µSD card ---------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def _read_csv(path: Path) -> FlightLog:
 def _read_card(path: Path) -> FlightLog:
     data = path.read_bytes()
     try:
-        version, types, offset = _head(data)
+        version, types, offset = _parse_head(data)
     except (struct.error, ValueError, IndexError) as error:
         raise ValueError(f"{path}: its head cannot be decoded ({error}); expected a whole Crazyflie µSD log") from None
     offsets, end = _record_offsets(data, types, offset)
@@ -164,10 +164,10 @@ def _read_card(path: Path) -> FlightLog:
                 return signal(unit * table["time"], [table[name] for name in names])
         return None
 
-    return _log(path, "crazyflie", find, notes)
+    return _build_log(path, "crazyflie", find, notes)
 
 
-def _head(data: bytes) -> tuple[int, Mapping[int, np.dtype[np.void]], int]:
+def _parse_head(data: bytes) -> tuple[int, Mapping[int, np.dtype[np.void]], int]:
     """Return the version, the record type of each event type, and the offset of the first record."""
     version, count = struct.unpack_from("<HH", data, 1)
     if version not in _CLOCKS:
@@ -175,21 +175,21 @@ def _head(data: bytes) -> tuple[int, Mapping[int, np.dtype[np.void]], int]:
     offset, types = 5, {}
     for _ in range(count):
         (number,) = struct.unpack_from("<H", data, offset)
-        _, offset = _name(data, offset + 2)
+        _, offset = _parse_name(data, offset + 2)
         (variables,) = struct.unpack_from("<H", data, offset)
         offset += 2
         fields = [("event", "<u2"), ("time", _CLOCKS[version][0])]
         for _ in range(variables):
-            text, offset = _name(data, offset)
+            text, offset = _parse_name(data, offset)
             parts = re.fullmatch(rf"(.+)\(([{_LETTERS}])\)", text)
             if parts is None:
-                raise ValueError(f"a variable {shown(text)}, not name(type)")
+                raise ValueError(f"a variable {quote_value(text)}, not name(type)")
             fields.append((parts[1], "<" + parts[2].replace("l", "i").replace("L", "I")))
         types[number] = np.dtype(fields)
     return version, types, offset
 
 
-def _name(data: bytes, offset: int) -> tuple[str, int]:
+def _parse_name(data: bytes, offset: int) -> tuple[str, int]:
     """Return the text up to a zero byte, and the offset after it."""
     end = data.index(0, offset, offset + 256)
     return data[offset:end].decode("ascii"), end + 1
@@ -232,7 +232,7 @@ THRUST_TABLE = (
     (93.75, 3.30, 23882.0),
 )
 MOTOR_VOLTS = tuple(percent / 100.0 * volts for percent, volts, _ in THRUST_TABLE)
-SPEEDS = tuple(rpm * math.pi / 30.0 for *_, rpm in THRUST_TABLE)
+ROTOR_SPEEDS = tuple(rpm * math.pi / 30.0 for *_, rpm in THRUST_TABLE)
 
 _COLUMNS = (
     *("t", "px", "py", "pz", "vx", "vy", "vz", "qw", "qx", "qy", "qz", "wx_vicon", "wy_vicon", "wz_vicon"),
@@ -240,11 +240,11 @@ _COLUMNS = (
 )
 _IMU = tuple(f"imu_{sensor}_{axis}" for sensor in ("acc", "gyro") for axis in "xyz")
 _REST_SAMPLES = 50  # at the start, before take-off
-_AT_REST = 0.02  # [m/s]
+_MAX_REST_SPEED = 0.02  # [m/s]
 
 
 def _marker_tilt(rows: Array) -> Quat:
-    """Return q_MB: from the axes of the vehicle, level before take-off, to those of its markers."""
+    """Return q_MB, the rotation from body axes (level before take-off) to marker axes."""
     q_WM = normalize(Quat(*rows[7:11, :_REST_SAMPLES]))
     standing = normalize(Quat(*(float(np.mean(component)) for component in q_WM)))
     return conjugate(conjugate(quat_from_euler(0.0, 0.0, euler_from_quat(standing).yaw)) * standing)
@@ -267,7 +267,7 @@ def read_nanobench(path: Path, columns: object = None) -> list[FlightLog]:
     notes: tuple[str, ...] = ()
     q_WB, omega_B = Quat(*rows[7:11]), Vec3(*rows[11:14])
     start_rows = rows[:, :_REST_SAMPLES]
-    if np.isfinite(start_rows).all() and np.abs(start_rows[4:7]).max(initial=0.0) <= _AT_REST:
+    if np.isfinite(start_rows).all() and np.abs(start_rows[4:7]).max(initial=0.0) <= _MAX_REST_SPEED:
         q_MB = _marker_tilt(rows)
         q_WB, omega_B = q_WB * q_MB, rotate(conjugate(q_MB), omega_B)
     else:
@@ -277,7 +277,7 @@ def read_nanobench(path: Path, columns: object = None) -> list[FlightLog]:
             _nanobench_name(path),
             "nanobench",
             "crazyflie",
-            Signal(time, rows[14:18] / FULL),
+            Signal(time, rows[14:18] / MAX_PWM),
             position=Signal(time, rows[1:4]),
             velocity=Signal(time, rows[4:7]),
             attitude=signal(time, q_WB),
@@ -292,4 +292,4 @@ def read_nanobench(path: Path, columns: object = None) -> list[FlightLog]:
 
 def rotor_speed_from_pwm(pwm: Scalar, voltage: Scalar) -> Scalar:
     """Ω(V_m), V_m = V_bat PWM / 65535: the steady speed of a motor, after Bitcraze's table of 2015  [rad/s]"""
-    return piecewise_linear(voltage * pwm / FULL, MOTOR_VOLTS, SPEEDS)
+    return piecewise_linear(voltage * pwm / MAX_PWM, MOTOR_VOLTS, ROTOR_SPEEDS)

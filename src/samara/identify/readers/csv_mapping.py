@@ -37,35 +37,35 @@ from samara.core.budget import (
     Budget,
     bounded_lines,
     decompressed_limit,
+    format_byte_count,
     open_bounded,
     read_text,
-    size_text,
 )
-from samara.core.sanitise import shown
-from samara.core.toml import File, Table, document
+from samara.core.sanitise import quote_value
+from samara.core.toml import TomlFile, TomlTable, parse_document
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.registry import DEGREE, RPM, G, enu, enu_attitude, flu
+from samara.identify.readers.registry import DEGREE, RPM, G, enu_attitude, enu_rows, flu_rows
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
 MAX_CELLS = 20_000_000  # of the columns read: two hours of 25 columns at 100 Hz
 
 
-class Columns(NamedTuple):
+class CsvColumns(NamedTuple):
     """The selected columns (columns, n), NaN for an empty cell, and the mask of cells that are not empty."""
 
     names: tuple[str, ...]
     values: Array
-    there: Array
+    is_present: Array
 
     def signal(self, time: str, names: Sequence[str], scale: float = 1.0) -> Signal:
         """Return the rows in which any of these columns has a value, with their times."""
         indices = [self.names.index(name) for name in names]
-        rows = self.there[indices].any(axis=0)
+        rows = self.is_present[indices].any(axis=0)
         return Signal(self.values[self.names.index(time), rows], scale * self.values[indices][:, rows])
 
 
-def heading_of(path: Path) -> list[str]:
+def read_heading(path: Path) -> list[str]:
     """Return the names of the columns."""
     return next(_lines(path, _budget(path)), [])
 
@@ -74,7 +74,7 @@ def _budget(path: Path) -> Budget:
     return Budget(path, max_bytes=decompressed_limit(path.stat().st_size), max_nodes=MAX_CELLS)
 
 
-def read_columns(path: Path, names: Sequence[str], expected: str) -> Columns:
+def read_columns(path: Path, names: Sequence[str], expected: str) -> CsvColumns:
     """Read these columns; raise ValueError naming the file and the column or line that is missing or not a number."""
     budget = _budget(path)
     lines = _lines(path, budget)
@@ -82,7 +82,7 @@ def read_columns(path: Path, names: Sequence[str], expected: str) -> Columns:
     missing = [name for name in names if heading.count(name) != 1]
     if missing:
         problem = "has more than one" if missing[0] in heading else "has no"
-        raise ValueError(f"{path}: {problem} column {shown(missing[0])}; expected {expected}")
+        raise ValueError(f"{path}: {problem} column {quote_value(missing[0])}; expected {expected}")
     indices = [heading.index(name) for name in names]
     cells, is_present = array("d"), bytearray()
     last = 1  # the line of the last row that is not blank
@@ -101,7 +101,7 @@ def read_columns(path: Path, names: Sequence[str], expected: str) -> Columns:
         last = number
     shape = (-1, len(indices))
     table = np.frombuffer(cells, dtype=float).reshape(shape).T
-    return Columns(tuple(names), table, np.frombuffer(is_present, dtype=bool).reshape(shape).T)
+    return CsvColumns(tuple(names), table, np.frombuffer(is_present, dtype=bool).reshape(shape).T)
 
 
 def _lines(path: Path, budget: Budget) -> Iterator[list[str]]:
@@ -114,7 +114,7 @@ def _lines(path: Path, budget: Budget) -> Iterator[list[str]]:
             for number, line in enumerate(bounded_lines(stream, budget), start=1):
                 pending += len(line)
                 if pending > MAX_LINE_BYTES:
-                    raise budget.overrun(f"line {number} has a row that is too long", size_text(MAX_LINE_BYTES))
+                    raise budget.overrun(f"line {number} has a row that is too long", format_byte_count(MAX_LINE_BYTES))
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
@@ -132,15 +132,21 @@ def _lines(path: Path, budget: Budget) -> Iterator[list[str]]:
             yield cells if cells != [""] else []
 
 
-_VECTORS = {"position": 3, "velocity": 3, "attitude": 4, "rate": 3, "specific_force": 3}
+_VECTOR_LENGTHS = {"position": 3, "velocity": 3, "attitude": 4, "rate": 3, "specific_force": 3}
 _UNITS = {
     "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
     "rotor_speed": {"rad/s": 1.0, "rpm": RPM},
     "rate": {"rad/s": 1.0, "deg/s": DEGREE},
     "specific_force": {"m/s^2": 1.0, "g": G},
 }
-_AXIS_CONVERSIONS = {"position": enu, "velocity": enu, "attitude": enu_attitude, "rate": flu, "specific_force": flu}
-SYSTEMS = tuple(dict.fromkeys(["samara", *(name for frame in NUMBERINGS.values() for name in frame)]))
+_AXIS_CONVERSIONS = {
+    "position": enu_rows,
+    "velocity": enu_rows,
+    "attitude": enu_attitude,
+    "rate": flu_rows,
+    "specific_force": flu_rows,
+}
+NUMBERING_NAMES = tuple(dict.fromkeys(["samara", *(name for frame in NUMBERINGS.values() for name in frame)]))
 
 
 class ColumnMap(NamedTuple):
@@ -151,7 +157,7 @@ class ColumnMap(NamedTuple):
     motor_range: tuple[float, float]
     numbering: str
     xyzw: bool
-    turned: bool
+    convert_axes: bool
     truth: str
 
 
@@ -162,10 +168,10 @@ def read(path: Path, columns: str | Path | Mapping[str, object]) -> list[FlightL
     table = read_columns(path, tuple(names_in_use), "the columns that the map names")
     (clock,) = mapping.columns["time"]
     signals = {name: table.signal(clock, names) for name, names in mapping.columns.items() if name != "time"}
-    return [flight(path.name.partition(".")[0], "csv", signals, mapping)]
+    return [build_log(path.name.partition(".")[0], "csv", signals, mapping)]
 
 
-def flight(name: str, format_name: str, raw_signals: dict[str, Signal], mapping: ColumnMap) -> FlightLog:
+def build_log(name: str, format_name: str, raw_signals: dict[str, Signal], mapping: ColumnMap) -> FlightLog:
     """Convert the columns of the file to a log."""
     low, high = mapping.motor_range
     signals: dict[str, Any] = {}
@@ -175,7 +181,7 @@ def flight(name: str, format_name: str, raw_signals: dict[str, Signal], mapping:
             values = (values - low) / (high - low)
         if key == "attitude" and mapping.xyzw:
             values = values[[3, 0, 1, 2]]
-        if mapping.turned and key in _AXIS_CONVERSIONS:
+        if mapping.convert_axes and key in _AXIS_CONVERSIONS:
             values = _AXIS_CONVERSIONS[key](values)
         signals["command" if key == "motors" else key] = Signal(mapping.factors["time"] * time, values)
     truth = mapping.truth if {"position", "attitude"} & signals.keys() else ""
@@ -184,19 +190,19 @@ def flight(name: str, format_name: str, raw_signals: dict[str, Signal], mapping:
 
 def column_map(source: str | Path | Mapping[str, object]) -> ColumnMap:
     """Read the map from a TOML file or a dictionary; raise ValueError naming an invalid key."""
-    table = given_table(source, "columns")
-    columns = {"time": _names(table, "time", 1), "motors": _names(table, "motors", 0)}
-    columns |= {key: _names(table, key, count) for key, count in _VECTORS.items() if key in table}
+    table = map_table(source, "columns")
+    columns = {"time": _column_names(table, "time", 1), "motors": _column_names(table, "motors", 0)}
+    columns |= {key: _column_names(table, key, count) for key, count in _VECTOR_LENGTHS.items() if key in table}
     if "rotor_speed" in table:
-        columns["rotor_speed"] = _names(table, "rotor_speed", len(columns["motors"]))
+        columns["rotor_speed"] = _column_names(table, "rotor_speed", len(columns["motors"]))
     if "voltage" in table:
-        columns["voltage"] = _names(table, "voltage", 1)
+        columns["voltage"] = _column_names(table, "voltage", 1)
     factors = {key: units[table.text(f"{key}_unit", next(iter(units)), units)] for key, units in _UNITS.items()}
     mapping = ColumnMap(
         columns,
         factors,
-        range_of(table),
-        table.text("numbering", "samara", SYSTEMS),
+        motor_range(table),
+        table.text("numbering", "samara", NUMBERING_NAMES),
         table.text("quaternion", "wxyz", ("wxyz", "xyzw")) == "xyzw",
         table.text("axes", "flu/enu", ("flu/enu", "frd/ned")) == "frd/ned",
         table.text("truth", MOTION_CAPTURE, (MOTION_CAPTURE, ESTIMATE)),
@@ -205,8 +211,9 @@ def column_map(source: str | Path | Mapping[str, object]) -> ColumnMap:
     return mapping
 
 
-def _names(table: Table, key: str, count: int) -> tuple[str, ...]:
-    """Return the column names of a key: `count` of them, any count for 0; a single one may be written without brackets."""
+def _column_names(table: TomlTable, key: str, count: int) -> tuple[str, ...]:
+    """Return the column names of a key: `count` of them, any count for 0; a single one may be written without
+    brackets."""
     expected = "a list of columns" if count == 0 else "a column" if count == 1 else f"a list of {count} columns"
     value = table.take(key, expected)
     names = [value] if isinstance(value, str) else value
@@ -217,17 +224,17 @@ def _names(table: Table, key: str, count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def given_table(source: str | Path | Mapping[str, object], name: str) -> Table:
+def map_table(source: str | Path | Mapping[str, object], name: str) -> TomlTable:
     """Return the map of a TOML file, or of a dictionary that errors call `name`."""
     if isinstance(source, Mapping):
-        return Table(dict(source), File(name, ValueError))
+        return TomlTable(dict(source), TomlFile(name, ValueError))
     try:
-        return Table(document(read_text(Path(source)), str(source)), File(str(source), ValueError))
+        return TomlTable(parse_document(read_text(Path(source)), str(source)), TomlFile(str(source), ValueError))
     except UnicodeDecodeError:
         raise ValueError(f"{source}: is not text; expected TOML in UTF-8") from None
 
 
-def range_of(table: Table) -> tuple[float, float]:
+def motor_range(table: TomlTable) -> tuple[float, float]:
     """Return the motor commands of zero and full thrust; 0 and 1 by default."""
     bounds = table.numbers("motor_range") if "motor_range" in table else (0.0, 1.0)
     if len(bounds) != 2 or bounds[0] == bounds[1]:

@@ -4,9 +4,9 @@ A binary message is the bytes A3 95, its type, and packed values. Type 128, FMT,
 name, one letter for the type of each field, and the names of the fields; a text log has the same, a line each.
 
 Motors are the pulses of `RCOU` on the outputs whose `SERVOn_FUNCTION` is a motor's; ArduCopter logs them ten times a second,
-and if `RATE` is faster they are computed from it as the mixer does (`mixed`). The motion is the EKF's estimate (`XKF1`, `XKQ`),
-or GPS and `ATT` if the log lacks it. Rates and specific force are the raw `GYR` and `ACC`, else those of `IMU`, shifted by the
-delay of the driver's low pass.
+and if `RATE` is faster they are computed from it as the mixer does (`mixer_outputs`). The motion is the EKF's estimate
+(`XKF1`, `XKQ`), or GPS and `ATT` if the log lacks it. Rates and specific force are the raw `GYR` and `ACC`, else those
+of `IMU`, shifted by the delay of the driver's low pass.
 
 pymavlink's DFReader is not used: it takes 19 times as long (95 ms for a log of 560 kB), rejects a log for one damaged letter in
 a format, and without its compiled index never ends on a format of length 0.
@@ -26,20 +26,20 @@ from samara.identify.flight_log import ESTIMATE, FlightLog, Signal
 from samara.identify.readers.registry import (
     DEGREE,
     RPM,
-    enu,
     enu_attitude,
-    flu,
+    enu_rows,
+    file_stem,
+    flu_rows,
     low_pass_delay,
     records,
     signal,
-    stem_of,
 )
 from samara.physics.frames import Geodetic, enu_from_geodetic
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
-PULSES = (1000.0, 2000.0)  # [µs]: zero and full thrust, unless the log's parameters differ
+DEFAULT_PULSES_US = (1000.0, 2000.0)  # [µs]: zero and full thrust, unless the log's parameters differ
 CHANNELS = 14
-HEAD, FMT = b"\xa3\x95", 128
+MESSAGE_HEAD, FMT = b"\xa3\x95", 128
 MAX_MESSAGE_VALUES = 30_000_000  # binary messages, or cells of a text log
 LETTERS = {  # NumPy's type of a field, and the factor implied by its letter
     **{"a": ("S64", 1.0), "b": ("i1", 1.0), "B": ("u1", 1.0), "h": ("<i2", 1.0), "H": ("<u2", 1.0), "i": ("<i4", 1.0)},
@@ -66,12 +66,12 @@ _MESSAGES = (
     "BAT",
     "CURR",
 )
-RARE = 0.05  # [s] between motor commands
-LOW_PASS = 20.0  # [Hz] of gyroscopes and accelerometers, unless the log's parameters differ
+MAX_COMMAND_PERIOD_S = 0.05  # [s] between motor commands
+DEFAULT_LOW_PASS_HZ = 20.0  # [Hz] of gyroscopes and accelerometers, unless the log's parameters differ
 _INSTANCE = ("C", "I", "Inst", "Instance")  # names of the field with the index of the core or sensor
 
 
-class Messages(NamedTuple):
+class DataflashMessages(NamedTuple):
     """All messages of one type: columns by name, of numbers or texts."""
 
     columns: dict[str, Array]
@@ -87,45 +87,49 @@ class Messages(NamedTuple):
     def has(self, names: Sequence[str]) -> bool:
         return all(name in self.columns and self.columns[name].dtype.kind == "f" for name in (*names, "TimeUS"))
 
-    def of(self, number: int) -> "Messages":
+    def select_instance(self, number: int) -> "DataflashMessages":
         """Return the messages of one core or sensor, if they carry an index."""
         for name in _INSTANCE:
             if name in self.columns:
                 mask = self.columns[name] == number
-                return Messages({key: values[mask] for key, values in self.columns.items()})
+                return DataflashMessages({key: values[mask] for key, values in self.columns.items()})
         return self
 
 
-Log = dict[str, Messages]
+Log = dict[str, DataflashMessages]
 
 
 def read(path: Path, columns: object = None) -> list[FlightLog]:
     """Read the one flight of a log."""
     budget = Budget(path, max_bytes=decompressed_limit(path.stat().st_size), max_nodes=MAX_MESSAGE_VALUES)
     with open_bounded(path, Budget(path)) as stream:
-        is_binary = stream.read(len(HEAD)) == HEAD
-    log, skipped = _binary(read_bounded(path, budget), budget) if is_binary else _parse_text(path, budget)
+        is_binary = stream.read(len(MESSAGE_HEAD)) == MESSAGE_HEAD
+    log, skipped = _parse_binary(read_bounded(path, budget), budget) if is_binary else _parse_text(path, budget)
     parameters = _parameters(log)
     channels = _motor_channels(parameters)
     signals: dict[str, Any] = {
         "rotor_speed": _rotor_speed(log, channels),
-        "rate": _felt(log, "GYR", ("GyrX", "GyrY", "GyrZ"), parameters.get("INS_GYRO_FILTER", LOW_PASS)),
-        "specific_force": _felt(log, "ACC", ("AccX", "AccY", "AccZ"), parameters.get("INS_ACCEL_FILTER", LOW_PASS)),
+        "rate": _imu_signal(
+            log, "GYR", ("GyrX", "GyrY", "GyrZ"), parameters.get("INS_GYRO_FILTER", DEFAULT_LOW_PASS_HZ)
+        ),
+        "specific_force": _imu_signal(
+            log, "ACC", ("AccX", "AccY", "AccZ"), parameters.get("INS_ACCEL_FILTER", DEFAULT_LOW_PASS_HZ)
+        ),
         "voltage": _voltage(log),
         "attitude": _attitude(log),
-        **_place(log),
+        **_position_and_velocity(log),
     }
     truth = ESTIMATE if any(signals.get(name) for name in ("position", "attitude")) else ""
     command, notes = _command(path, log, channels, parameters)
     if skipped:
         notes.append(f"{skipped} bytes cannot be decoded: they are left out")
-    return [FlightLog(stem_of(path), "ardupilot", "ardupilot", command, truth=truth, notes=tuple(notes), **signals)]
+    return [FlightLog(file_stem(path), "ardupilot", "ardupilot", command, truth=truth, notes=tuple(notes), **signals)]
 
 
 # Messages ----------------------------------------------------------------------------------------------------------
 
 
-def _binary(data: bytes, budget: Budget) -> tuple[Log, int]:
+def _parse_binary(data: bytes, budget: Budget) -> tuple[Log, int]:
     """Return the messages of interest, and the count of bytes skipped between messages."""
     formats: dict[int, tuple[str, np.dtype[np.void], list[float]]] = {}
     lengths = {FMT: 3 + _FMT_FIELDS.itemsize}
@@ -134,8 +138,8 @@ def _binary(data: bytes, budget: Budget) -> tuple[Log, int]:
     while at + 3 <= last:
         message_type = data[at + 2]
         length = lengths.get(message_type)
-        if data[at] != HEAD[0] or data[at + 1] != HEAD[1] or length is None:
-            next_head = data.find(HEAD, at + 1)
+        if data[at] != MESSAGE_HEAD[0] or data[at + 1] != MESSAGE_HEAD[1] or length is None:
+            next_head = data.find(MESSAGE_HEAD, at + 1)
             skipped += (next_head if next_head >= 0 else last) - at
             at = next_head if next_head >= 0 else last
             continue
@@ -153,7 +157,7 @@ def _binary(data: bytes, budget: Budget) -> tuple[Log, int]:
         name, dtype, factors = formats[message_type]
         table = records(data, type_offsets, dtype)
         columns = zip(dtype.names or (), factors, strict=True)
-        messages[name] = Messages({column: _numbers(table[column], factor) for column, factor in columns})
+        messages[name] = DataflashMessages({column: _numbers(table[column], factor) for column, factor in columns})
     return messages, skipped
 
 
@@ -204,7 +208,7 @@ def _parse_text(path: Path, budget: Budget) -> tuple[Log, int]:
             elif message_type in _MESSAGES:
                 skipped += len(line)
     return {
-        message_type: Messages(
+        message_type: DataflashMessages(
             {name: column.values() for name, column in zip(names[message_type], columns, strict=True)}
         )
         for message_type, columns in columns_by_type.items()
@@ -262,17 +266,17 @@ def _command(path: Path, log: Log, channels: list[int], parameters: dict[str, fl
     outputs, rate = log.get("RCOU"), log.get("RATE")
     if outputs is None or not outputs.has(names):
         raise ValueError(f"{path}: holds no motors; expected messages RCOU with {', '.join(names)}")
-    ends = zip(("MOT_PWM_MIN", "MOT_PWM_MAX"), PULSES, strict=True)
+    ends = zip(("MOT_PWM_MIN", "MOT_PWM_MAX"), DEFAULT_PULSES_US, strict=True)
     low, high = (parameters.get(name, 0.0) or default for name, default in ends)
     if not low < high:
         raise ValueError(f"{path}: MOT_PWM_MIN is {low:g} and MOT_PWM_MAX {high:g}; expected the first to be less")
     pulses = np.stack(outputs.rows(names))
     from_pulses = Signal(outputs.time, np.where(pulses > 0.0, (pulses - low) / (high - low), 0.0))
-    if len(outputs.time) < 2 or np.median(np.diff(outputs.time)) <= RARE:
+    if len(outputs.time) < 2 or np.median(np.diff(outputs.time)) <= MAX_COMMAND_PERIOD_S:
         return from_pulses, []
     from_rates = None
     if rate is not None and rate.has(OUTPUTS) and len(rate.time) > 2 * len(outputs.time):
-        from_rates = mixed(signal(rate.time, rate.rows(OUTPUTS)), from_pulses, parameters)
+        from_rates = mixer_outputs(signal(rate.time, rate.rows(OUTPUTS)), from_pulses, parameters)
     if from_rates is not None:
         return from_rates, ["its motors are computed from RATE as the mixer does: RCOU is logged rarely"]
     return from_pulses, ["ArduPilot logs its motors rarely; set fast attitude in LOG_BITMASK to log them in RATE"]
@@ -283,28 +287,28 @@ def _rotor_speed(log: Log, channels: list[int]) -> Signal | None:
     telemetry = log.get("ESC")
     if telemetry is None or not telemetry.has(("Instance", "RPM")):
         return None
-    by_motor = [telemetry.of(n - 1) for n in channels]
+    by_motor = [telemetry.select_instance(n - 1) for n in channels]
     if not all(len(messages.time) > 1 for messages in by_motor):
         return None
     time = by_motor[0].time
     return signal(time, [RPM * np.interp(time, messages.time, messages.columns["RPM"]) for messages in by_motor])
 
 
-def _felt(log: Log, raw: str, names: Sequence[str], cutoff: float) -> Signal | None:
+def _imu_signal(log: Log, raw: str, names: Sequence[str], cutoff: float) -> Signal | None:
     """Return the signal of the first sensor in body axes with its sample times: raw, or filtered."""
     if raw in log and log[raw].has((*names, "SampleUS")):
-        messages = log[raw].of(0)
-        return signal(1e-6 * messages.columns["SampleUS"], flu(messages.rows(names)))
+        messages = log[raw].select_instance(0)
+        return signal(1e-6 * messages.columns["SampleUS"], flu_rows(messages.rows(names)))
     if "IMU" not in log or not log["IMU"].has(names):
         return None
-    messages = log["IMU"].of(0)
-    return signal(messages.time - low_pass_delay(cutoff), flu(messages.rows(names)))
+    messages = log["IMU"].select_instance(0)
+    return signal(messages.time - low_pass_delay(cutoff), flu_rows(messages.rows(names)))
 
 
 def _attitude(log: Log) -> Signal | None:
     for name in ("XKQ", "NKQ1"):
         if name in log and log[name].has(("Q1", "Q2", "Q3", "Q4")):
-            messages = log[name].of(0)
+            messages = log[name].select_instance(0)
             return signal(messages.time, enu_attitude(messages.rows(("Q1", "Q2", "Q3", "Q4"))))
     if "ATT" in log and log["ATT"].has(("Roll", "Pitch", "Yaw")):
         messages = log["ATT"]
@@ -313,16 +317,16 @@ def _attitude(log: Log) -> Signal | None:
     return None
 
 
-def _place(log: Log) -> dict[str, Signal]:
+def _position_and_velocity(log: Log) -> dict[str, Signal]:
     """Return position and velocity of the first core's EKF, else of GPS."""
     for name in ("XKF1", "NKF1"):
         if name in log and log[name].has(("PN", "PE", "PD", "VN", "VE", "VD")):
-            messages = log[name].of(0)
-            position, velocity = (enu(messages.rows(names)) for names in (("PN", "PE", "PD"), ("VN", "VE", "VD")))
+            messages = log[name].select_instance(0)
+            position, velocity = (enu_rows(messages.rows(names)) for names in (("PN", "PE", "PD"), ("VN", "VE", "VD")))
             return {"position": signal(messages.time, position), "velocity": signal(messages.time, velocity)}
     fields = ("Lat", "Lng", "Alt", "Spd", "GCrs", "VZ")
     if "GPS" in log and log["GPS"].has(("Status", *fields)):
-        messages = log["GPS"].of(0)
+        messages = log["GPS"].select_instance(0)
         has_fix = messages.columns["Status"] >= 3
         latitude, longitude, altitude, speed, course, down = (row[has_fix] for row in messages.rows(fields))
         if has_fix.any():
@@ -331,7 +335,7 @@ def _place(log: Log) -> dict[str, Signal]:
             north, east = speed * np.cos(DEGREE * course), speed * np.sin(DEGREE * course)
             return {
                 "position": signal(messages.time[has_fix], enu_from_geodetic(positions, origin)),
-                "velocity": signal(messages.time[has_fix], enu([north, east, down])),
+                "velocity": signal(messages.time[has_fix], enu_rows([north, east, down])),
             }
     return {}
 
@@ -339,19 +343,19 @@ def _place(log: Log) -> dict[str, Signal]:
 def _voltage(log: Log) -> Signal | None:
     for name in ("BAT", "CURR"):
         if name in log and log[name].has(("Volt",)):
-            messages = log[name].of(0)
+            messages = log[name].select_instance(0)
             return signal(messages.time, messages.rows(("Volt",)))
     return None
 
 
 OUTPUTS = ("ROut", "POut", "YOut", "AOut")
 FRAMES = {(1.0, 4): "quad_x", (2.0, 6): "hexa_x", (3.0, 8): "octo_x"}  # by FRAME_CLASS and motors
-X = 1.0  # FRAME_TYPE
+X_FRAME_TYPE = 1.0  # FRAME_TYPE
 EXPO, SPIN_MIN, SPIN_MAX = 0.65, 0.15, 0.95  # unless the log's parameters differ
-ALIKE = 0.03  # RMS of the difference to RCOU
+MAX_MIXER_ERROR = 0.03  # RMS of the difference to RCOU
 
 
-def mixed(rate: Signal, outputs: Signal, parameters: dict[str, float]) -> Signal | None:
+def mixer_outputs(rate: Signal, outputs: Signal, parameters: dict[str, float]) -> Signal | None:
     """Compute motors 0 … 1 from `RATE`, which is logged in every cycle, as ArduCopter's mixer does.
 
         Tᵢ = g (A + sin αᵢ R/2 + cos αᵢ P/2 + sᵢ Y/2),    e u² + (1 − e) u = Tᵢ,    output = spin_min + (spin_max − spin_min) u
@@ -363,9 +367,9 @@ def mixed(rate: Signal, outputs: Signal, parameters: dict[str, float]) -> Signal
     motors = len(outputs.values)
     frame = FRAMES.get((parameters.get("FRAME_CLASS", 1.0), motors))
     is_flying = outputs.values.min(axis=0) > 0.0
-    if frame is None or parameters.get("FRAME_TYPE", X) != X or is_flying.sum() < 2:
+    if frame is None or parameters.get("FRAME_TYPE", X_FRAME_TYPE) != X_FRAME_TYPE or is_flying.sum() < 2:
         return None
-    motor_positions = NUMBERINGS[frame]["ardupilot"].places
+    motor_positions = NUMBERINGS[frame]["ardupilot"].rotors
     azimuth = np.radians([motor.azimuth_deg for motor in motor_positions])
     factors = np.stack([_relative_to_largest(np.sin(azimuth)), _relative_to_largest(np.cos(azimuth))], axis=1)
     weights = np.column_stack([factors, [0.5 * motor.spin for motor in motor_positions], np.ones(motors)])
@@ -379,7 +383,7 @@ def mixed(rate: Signal, outputs: Signal, parameters: dict[str, float]) -> Signal
     output_thrust = _thrust((outputs.values[:, is_flying] - low) / max(high - low, 1e-6), expo)
     gain = float(np.median(output_thrust.mean(axis=0) / np.maximum(thrust[:, rate_index].mean(axis=0), 1e-3)))
     values = low + (high - low) * _throttle(np.clip(gain * thrust, 0.0, 1.0), expo)
-    if not np.sqrt(np.mean((values[:, rate_index] - outputs.values[:, is_flying]) ** 2)) < ALIKE:
+    if not np.sqrt(np.mean((values[:, rate_index] - outputs.values[:, is_flying]) ** 2)) < MAX_MIXER_ERROR:
         return None
     return Signal(rate.time, values)
 

@@ -22,13 +22,13 @@ from numpy.typing import ArrayLike
 
 from samara.core.algebra import Quat, Vec3
 from samara.core.lazy_import import MissingExtraError
-from samara.core.sanitise import printable
+from samara.core.sanitise import escape_control_characters
 from samara.core.types import Array
 from samara.core.units import CONVERSIONS
 from samara.identify.flight_log import FlightLog, Signal
 from samara.physics.frames import attitude_enu_flu_from_ned_frd, enu_from_ned, flu_from_frd
 
-BLOCK = 1 << 16  # records
+BLOCK_RECORDS = 1 << 16  # records
 RPM = CONVERSIONS["rpm", "rad/s"](1.0)
 DEGREE = CONVERSIONS["deg", "rad"](1.0)
 G = CONVERSIONS["g", "m/s^2"](1.0)
@@ -39,7 +39,7 @@ def signal(time: ArrayLike, rows: Sequence[ArrayLike] | Array) -> Signal:
     return Signal(np.asarray(time, dtype=float), np.stack([np.asarray(row, dtype=float) for row in rows]))
 
 
-def stem_of(path: Path) -> str:
+def file_stem(path: Path) -> str:
     """Return the file name without its suffix, also of a gzipped file."""
     return Path(path.name.removesuffix(".gz")).stem
 
@@ -49,12 +49,12 @@ def low_pass_delay(cutoff: float) -> float:
     return math.sqrt(2.0) / (2.0 * math.pi * cutoff) if 0.0 < cutoff < math.inf else 0.0
 
 
-def flu(rows: Sequence[Array] | Array) -> Array:
+def flu_rows(rows: Sequence[Array] | Array) -> Array:
     """Convert body vectors from FRD to FLU, (3, n)."""
     return np.stack(flu_from_frd(Vec3(*rows)))
 
 
-def enu(rows: Sequence[Array] | Array) -> Array:
+def enu_rows(rows: Sequence[Array] | Array) -> Array:
     """Convert world vectors from NED to ENU, (3, n)."""
     return np.stack(enu_from_ned(Vec3(*rows)))
 
@@ -69,8 +69,10 @@ def records(data: bytes, offsets: ArrayLike, dtype: np.dtype[np.void]) -> Array:
     starts = np.asarray(offsets, dtype=np.int64)[:, None]
     source, table = np.frombuffer(data, dtype=np.uint8), np.empty(len(starts), dtype=dtype)
     packed = table.view(np.uint8).reshape(len(starts), dtype.itemsize)
-    for block in range(0, len(starts), BLOCK):  # indices take eight bytes per byte read: work in blocks
-        packed[block : block + BLOCK] = source[starts[block : block + BLOCK] + np.arange(dtype.itemsize)]
+    for block in range(0, len(starts), BLOCK_RECORDS):  # indices take eight bytes per byte read: work in blocks
+        packed[block : block + BLOCK_RECORDS] = source[
+            starts[block : block + BLOCK_RECORDS] + np.arange(dtype.itemsize)
+        ]
     return table
 
 
@@ -79,16 +81,18 @@ def signal_names() -> tuple[str, ...]:
     return tuple(field.name for field in fields(FlightLog) if "Signal" in str(field.type))
 
 
-def signals_of(log: FlightLog) -> dict[str, Signal]:
+def present_signals(log: FlightLog) -> dict[str, Signal]:
     """Return the signals present in a log, by name."""
     values = {name: getattr(log, name) for name in signal_names()}
     return {name: log_signal for name, log_signal in values.items() if log_signal is not None}
 
 
-def from_first_sample(log: FlightLog) -> FlightLog:
+def shift_to_first_sample(log: FlightLog) -> FlightLog:
     """Return the log with times counted from its first sample; signals without samples become None."""
     present = {
-        name: log_signal for name, log_signal in signals_of(log).items() if log_signal.values.size or name == "command"
+        name: log_signal
+        for name, log_signal in present_signals(log).items()
+        if log_signal.values.size or name == "command"
     }
     start = min(
         (float(np.nanmin(log_signal.time)) for log_signal in present.values() if np.isfinite(log_signal.time).any()),
@@ -99,23 +103,23 @@ def from_first_sample(log: FlightLog) -> FlightLog:
     return replace(log, start=start, **shifted)
 
 
-LARGEST = 2 << 30  # [bytes]: hours of flight in any of these formats
-HEAD = 4096  # [bytes] read to recognise a file
-LONGEST = 600  # characters of an error message
+MAX_FILE_BYTES = 2 << 30  # [bytes]: hours of flight in any of these formats
+HEAD_BYTES = 4096  # [bytes] read to recognise a file
+MAX_MESSAGE_LENGTH = 600  # characters of an error message
 MCAP = b"\x89MCAP0\r\n"
 
 Columns = str | Path | Mapping[str, object] | None
 
 
-class Format(NamedTuple):
+class LogFormat(NamedTuple):
     """A log format: how a file begins, its reader, and its units and axes before conversion."""
 
     name: str
     title: str
     endings: tuple[str, ...]
-    begins: Callable[[bytes], bool]
+    matches: Callable[[bytes], bool]
     reader: str  # 'module.function' of this package; function(path, columns) returns the flights
-    holds: str
+    contents: str
     units: str
     frames: str
     numbering: str
@@ -123,7 +127,7 @@ class Format(NamedTuple):
     extra: str = ""
 
 
-def _heading(*columns: str) -> Callable[[bytes], bool]:
+def _has_columns(*columns: str) -> Callable[[bytes], bool]:
     """Return a predicate: whether the first line of a text has these columns."""
     required = {column.encode() for column in columns}
 
@@ -135,11 +139,11 @@ def _heading(*columns: str) -> Callable[[bytes], bool]:
 
 
 def _crazyflie_csv(head: bytes) -> bool:
-    return any(_heading(f"motor{point}m1")(head) for point in "._")
+    return any(_has_columns(f"motor{point}m1")(head) for point in "._")
 
 
 FORMATS = (
-    Format(
+    LogFormat(
         "px4",
         "PX4 ULog",
         (".ulg", ".ulg.gz"),
@@ -152,7 +156,7 @@ FORMATS = (
         "µs since boot, when sampled; filtered rates shifted by the delay of their low pass",
         "logs",
     ),
-    Format(
+    LogFormat(
         "ardupilot",
         "ArduPilot DataFlash",
         (".bin", ".log", ".bin.gz"),
@@ -164,7 +168,7 @@ FORMATS = (
         "ardupilot",
         "µs since boot; filtered rates shifted by the delay of their low pass",
     ),
-    Format(
+    LogFormat(
         "betaflight",
         "Betaflight blackbox",
         (".bbl", ".bfl", ".txt"),
@@ -176,7 +180,7 @@ FORMATS = (
         "betaflight, betaflight_props_out",
         "µs since boot, of the main loop",
     ),
-    Format(
+    LogFormat(
         "crazyflie",
         "Crazyflie µSD",
         ("", ".bin", ".usd"),
@@ -188,11 +192,11 @@ FORMATS = (
         "crazyflie",
         "µs (version 1: ms) since boot, one for each record",
     ),
-    Format(
+    LogFormat(
         "nanobench",
         "NanoBench CSV",
         (".csv", ".csv.gz"),
-        _heading("t", "px", "qw", "wx_vicon", "motor_motor_m1"),
+        _has_columns("t", "px", "qw", "wx_vicon", "motor_motor_m1"),
         "crazyflie.read_nanobench",
         "motors, motion capture, IMU, battery",
         "g, rad/s, m, V; motors 0 … 65535",
@@ -200,7 +204,7 @@ FORMATS = (
         "crazyflie",
         "s (Unix), 100 Hz, resampled by its authors",
     ),
-    Format(
+    LogFormat(
         "crazyflie_csv",
         "Crazyflie CSV",
         (".csv", ".csv.gz"),
@@ -212,7 +216,7 @@ FORMATS = (
         "crazyflie",
         "ms, a column `timestamp`, `time` or `tick`",
     ),
-    Format(
+    LogFormat(
         "samara",
         "Samara recording",
         (".mcap",),
@@ -224,7 +228,7 @@ FORMATS = (
         "samara",
         "µs since the start",
     ),
-    Format(
+    LogFormat(
         "ros2",
         "ROS 2 bag",
         (".mcap", ".db3", "a folder"),
@@ -237,7 +241,7 @@ FORMATS = (
         "samara; `px4_msgs` px4",
         "ns: stamp of the message, else of its reception",
     ),
-    Format(
+    LogFormat(
         "csv",
         "CSV with a map of its columns",
         (".csv", ".csv.gz"),
@@ -270,12 +274,12 @@ def read_log(path: str | Path, columns: Columns = None) -> list[FlightLog]:
         ValueError: the file cannot be read or contains no motors; the message is one sentence.
     """
     log_path = Path(path)
-    shown = printable(str(path))
-    log_format = format_of(log_path, columns)
+    shown = escape_control_characters(str(path))
+    log_format = detect_format(log_path, columns)
     try:
         module, _, function = log_format.reader.partition(".")
         read = getattr(import_module(f"samara.identify.readers.{module}"), function)
-        logs = [from_first_sample(log) for log in read(log_path, columns)]
+        logs = [shift_to_first_sample(log) for log in read(log_path, columns)]
     except (MissingExtraError, OSError):
         raise
     except ValueError as error:
@@ -317,39 +321,41 @@ def _log_paths(path: Path) -> list[Path]:
     log_paths = [entry for entry in entries if entry.is_file() and entry.stat().st_size and _is_log(entry)]
     log_paths += [entry for entry in entries if entry.is_dir() and (entry / "metadata.yaml").exists()]
     if not log_paths:
-        raise ValueError(f"{printable(str(path))}: holds no flight log; expected at least one in a supported format")
+        raise ValueError(
+            f"{escape_control_characters(str(path))}: holds no flight log; expected at least one in a supported format"
+        )
     return sorted(log_paths)
 
 
 def _is_log(path: Path) -> bool:
     endings = {ending for log_format in FORMATS for ending in log_format.endings if ending.startswith(".")}
     return path.name.endswith(tuple(endings)) or (
-        not path.suffix and any(log_format.begins(_head(path)) for log_format in FORMATS)
+        not path.suffix and any(log_format.matches(_head(path)) for log_format in FORMATS)
     )
 
 
 def _sentence(text: str) -> str:
     """Return a library's error about an untrusted file as one printable line."""
-    line = printable(" ".join(text.split()))
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+    line = escape_control_characters(" ".join(text.split()))
+    return line if len(line) <= MAX_MESSAGE_LENGTH else f"{line[: MAX_MESSAGE_LENGTH - 3]}..."
 
 
-def format_of(path: Path, columns: Columns = None) -> Format:
+def detect_format(path: Path, columns: Columns = None) -> LogFormat:
     """Return the format of a file by its first bytes; raise ValueError if it is unknown, empty, not a file or too large."""
-    shown = printable(str(path))
+    shown = escape_control_characters(str(path))
     by_name = {log_format.name: log_format for log_format in FORMATS}
     if path.is_dir():
         return by_name["ros2"]
     if path.exists() and not path.is_file():
         raise ValueError(f"{shown}: is not a regular file; expected a flight log")
     size = path.stat().st_size
-    if size > LARGEST:
-        raise ValueError(f"{shown}: has {size / 1e9:.1f} GB; expected a log of at most {LARGEST / 1e9:.1f} GB")
+    if size > MAX_FILE_BYTES:
+        raise ValueError(f"{shown}: has {size / 1e9:.1f} GB; expected a log of at most {MAX_FILE_BYTES / 1e9:.1f} GB")
     head = _head(path)
     if not head:
         raise ValueError(f"{shown}: is empty; expected a flight log")
     for log_format in FORMATS:
-        if log_format.begins(head):
+        if log_format.matches(head):
             return by_name["csv"] if columns is not None and log_format.endings[0] == ".csv" else log_format
     if columns is not None:
         return by_name["csv"]
@@ -360,10 +366,10 @@ def format_of(path: Path, columns: Columns = None) -> Format:
 def _head(path: Path) -> bytes:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            return file.read(HEAD)
+            return file.read(HEAD_BYTES)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(
-            f"{printable(str(path))}: cannot be unpacked ({error}); expected a gzipped flight log"
+            f"{escape_control_characters(str(path))}: cannot be unpacked ({error}); expected a gzipped flight log"
         ) from None
 
 
@@ -379,7 +385,7 @@ def format_table() -> str:
         cells = (
             log_format.title,
             files,
-            log_format.holds,
+            log_format.contents,
             log_format.units,
             log_format.frames,
             log_format.numbering,

@@ -27,19 +27,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, rotate
-from samara.core.budget import Budget, decompressed_limit, size_text
-from samara.core.sanitise import shown
+from samara.core.budget import Budget, decompressed_limit, format_byte_count
+from samara.core.sanitise import quote_value
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.csv_mapping import SYSTEMS, given_table, range_of
-from samara.identify.readers.registry import enu, enu_attitude, flu, signal
-from samara.record.mcap_writer import decompressed
+from samara.identify.readers.csv_mapping import NUMBERING_NAMES, map_table, motor_range
+from samara.identify.readers.registry import enu_attitude, enu_rows, flu_rows, signal
+from samara.record.mcap_writer import decompress
 
 if TYPE_CHECKING:
     from mcap.records import McapRecord
 
-MAX_BAG_BYTES = 2 << 30  # of all files of a folder
-MAX_MESSAGES = 2_000_000  # of a small file; a large one may have one for every four bytes
+MAX_BAG_BYTES = 2 << 30  # size of all files of a folder
+MAX_MESSAGES = 2_000_000  # messages in a small file; a large one may have one for every four bytes
 MAX_CHUNK_BYTES = 1 << 25
 MAX_RECORD_BYTES = 1 << 28
 INSTRUCTIONS_PER_CHECK = 100_000  # of SQLite's virtual machine
@@ -56,7 +56,7 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def topics_of(path: Path) -> dict[tuple[str, str], int]:
+def read_topics(path: Path) -> dict[tuple[str, str], int]:
     """Return the message count of each (topic, type)."""
     counts: dict[tuple[str, str], int] = {}
     for file in _files(path):
@@ -65,7 +65,7 @@ def topics_of(path: Path) -> dict[tuple[str, str], int]:
     return counts
 
 
-def messages_of(path: Path, topics: set[str]) -> Iterator[tuple[str, int, bytes]]:
+def read_messages(path: Path, topics: set[str]) -> Iterator[tuple[str, int, bytes]]:
     """Yield (topic, time of reception [ns], bytes)."""
     for file in _files(path):
         yield from _mcap_messages(file, topics) if _is_mcap(file) else _sqlite_messages(file, topics)
@@ -123,8 +123,10 @@ def _mcap_records(file: Path, opened: BinaryIO) -> "Iterator[McapRecord]":
             continue
         budget.spend_bytes(record.uncompressed_size, "bytes after decompression")
         if record.uncompressed_size > MAX_CHUNK_BYTES:
-            raise budget.overrun(f"has a chunk of {size_text(record.uncompressed_size)}", size_text(MAX_CHUNK_BYTES))
-        data = decompressed(record.data, record.compression, record.uncompressed_size)
+            raise budget.overrun(
+                f"has a chunk of {format_byte_count(record.uncompressed_size)}", format_byte_count(MAX_CHUNK_BYTES)
+            )
+        data = decompress(record.data, record.compression, record.uncompressed_size)
         if len(data) != record.uncompressed_size:
             raise ValueError(f"{file}: has a chunk that differs from its stated size; expected a whole ROS 2 bag")
         for inner in breakup_chunk(replace(record, compression="", data=data), validate_crc=True):
@@ -196,21 +198,21 @@ def _readable_bag(file: Path) -> Iterator[None]:
         raise ValueError(f"{file}: cannot be read ({error}); expected a whole ROS 2 bag") from None
 
 
-MOST_NUMBERS = 64  # in one message of motors
+MAX_MOTOR_VALUES = 64  # in one message of motors
 
 
-class Row(NamedTuple):
+class MessageRow(NamedTuple):
     """The contents of one message: its stamp [s] or None, and its values."""
 
     stamp: float | None
     numbers: tuple[float, ...]
 
 
-class Type(NamedTuple):
+class MessageType(NamedTuple):
     """The role of a message type, its decoder, and the conversion of its values (k, n) to signals."""
 
     role: str
-    read: Callable[["Cdr"], Row]
+    read: Callable[["Cdr"], MessageRow]
     signals: Callable[[Array], dict[str, Array]]
 
 
@@ -242,75 +244,75 @@ class Cdr:
 
     def sequence(self, letter: str) -> tuple[Any, ...]:
         (count,) = self.take("I")
-        if count > MOST_NUMBERS:
+        if count > MAX_MOTOR_VALUES:
             raise ValueError(f"a message holds {count} numbers; expected those of motors")
         return self.take(letter, count) if count else ()
 
 
-def _odometry(cdr: Cdr) -> Row:
+def _odometry(cdr: Cdr) -> MessageRow:
     stamp = cdr.stamp()
     cdr.text()
     pose = cdr.take("d", 7)
     cdr.take("d", 36)
-    return Row(stamp, pose + cdr.take("d", 6))
+    return MessageRow(stamp, pose + cdr.take("d", 6))
 
 
-def _imu(cdr: Cdr) -> Row:
+def _imu(cdr: Cdr) -> MessageRow:
     stamp = cdr.stamp()
     cdr.take("d", 4 + 9)
     rate = cdr.take("d", 3)
     cdr.take("d", 9)
-    return Row(stamp, rate + cdr.take("d", 3))
+    return MessageRow(stamp, rate + cdr.take("d", 3))
 
 
-def _stamped(letter: str, count: int) -> Callable[[Cdr], Row]:
-    return lambda cdr: Row(cdr.stamp(), cdr.take(letter, count))
+def _stamped_values(letter: str, count: int) -> Callable[[Cdr], MessageRow]:
+    return lambda cdr: MessageRow(cdr.stamp(), cdr.take(letter, count))
 
 
-def _multi_array(letter: str) -> Callable[[Cdr], Row]:
-    def read(cdr: Cdr) -> Row:
+def _multi_array(letter: str) -> Callable[[Cdr], MessageRow]:
+    def read(cdr: Cdr) -> MessageRow:
         (dimensions,) = cdr.take("I")
-        for _ in range(min(dimensions, MOST_NUMBERS)):
+        for _ in range(min(dimensions, MAX_MOTOR_VALUES)):
             cdr.text()
             cdr.take("I", 2)
         cdr.take("I")
-        return Row(None, cdr.sequence(letter))
+        return MessageRow(None, cdr.sequence(letter))
 
     return read
 
 
-def _actuators(cdr: Cdr) -> Row:
+def _actuators(cdr: Cdr) -> MessageRow:
     stamp = cdr.stamp()
     cdr.sequence("d")
     cdr.sequence("d")
-    return Row(stamp, cdr.sequence("d"))
+    return MessageRow(stamp, cdr.sequence("d"))
 
 
-def _px4(*parts: tuple[str, int, bool], sampled: bool = True) -> Callable[[Cdr], Row]:
+def _px4_decoder(*parts: tuple[str, int, bool], sampled: bool = True) -> Callable[[Cdr], MessageRow]:
     """Return a decoder of PX4 messages: times in µs, then (letter, count, whether used)."""
 
-    def read(cdr: Cdr) -> Row:
+    def read(cdr: Cdr) -> MessageRow:
         times = cdr.take("Q", 2 if sampled else 1)
         numbers: tuple[float, ...] = ()
         for letter, count, is_used in parts:
             values = cdr.take(letter, count)
             numbers += values if is_used else ()
-        return Row(1e-6 * (times[-1] or times[0]), numbers)
+        return MessageRow(1e-6 * (times[-1] or times[0]), numbers)
 
     return read
 
 
-def _px4_motors(cdr: Cdr) -> Row:
+def _px4_motors(cdr: Cdr) -> MessageRow:
     (time, _), _ = cdr.take("Q", 2), cdr.take("H")
-    count = min((len(cdr.data) - cdr.at - 2) // 4, MOST_NUMBERS)
-    return Row(1e-6 * time, cdr.take("f", count))
+    count = min((len(cdr.data) - cdr.at - 2) // 4, MAX_MOTOR_VALUES)
+    return MessageRow(1e-6 * time, cdr.take("f", count))
 
 
 def _px4_commands(rows: Array) -> dict[str, Array]:
     return {"command": np.nan_to_num(rows[np.isfinite(rows).any(axis=1)], nan=0.0)}
 
 
-def _turned(rows: Array) -> dict[str, Array]:
+def _odometry_signals(rows: Array) -> dict[str, Array]:
     """Convert odometry to signals; its velocity is in body axes."""
     q_WB = rows[[6, 3, 4, 5]]
     velocity = rotate(Quat(*q_WB), Vec3(*rows[7:10]))
@@ -322,41 +324,41 @@ def _px4_odometry(rows: Array) -> dict[str, Array]:
     v_FRD = rotate(Quat(*rows[3:7]), Vec3(*rows[8:11]))
     velocity = np.where(in_world, rows[8:11], np.stack(v_FRD))
     return {
-        "position": enu(rows[:3]),
+        "position": enu_rows(rows[:3]),
         "attitude": enu_attitude(rows[3:7]),
-        "velocity": enu(velocity),
-        "rate": flu(rows[11:14]),
+        "velocity": enu_rows(velocity),
+        "rate": flu_rows(rows[11:14]),
     }
 
 
 TYPES = {
-    "std_msgs/msg/Float32MultiArray": Type("motors", _multi_array("f"), lambda rows: {"command": rows}),
-    "std_msgs/msg/Float64MultiArray": Type("motors", _multi_array("d"), lambda rows: {"command": rows}),
-    "actuator_msgs/msg/Actuators": Type("motors", _actuators, lambda rows: {"command": rows}),
-    "px4_msgs/msg/ActuatorMotors": Type("motors", _px4_motors, _px4_commands),
-    "geometry_msgs/msg/PoseStamped": Type(
-        "pose", _stamped("d", 7), lambda rows: {"position": rows[:3], "attitude": rows[[6, 3, 4, 5]]}
+    "std_msgs/msg/Float32MultiArray": MessageType("motors", _multi_array("f"), lambda rows: {"command": rows}),
+    "std_msgs/msg/Float64MultiArray": MessageType("motors", _multi_array("d"), lambda rows: {"command": rows}),
+    "actuator_msgs/msg/Actuators": MessageType("motors", _actuators, lambda rows: {"command": rows}),
+    "px4_msgs/msg/ActuatorMotors": MessageType("motors", _px4_motors, _px4_commands),
+    "geometry_msgs/msg/PoseStamped": MessageType(
+        "pose", _stamped_values("d", 7), lambda rows: {"position": rows[:3], "attitude": rows[[6, 3, 4, 5]]}
     ),
-    "nav_msgs/msg/Odometry": Type("pose", _odometry, _turned),
-    "px4_msgs/msg/VehicleOdometry": Type(
+    "nav_msgs/msg/Odometry": MessageType("pose", _odometry, _odometry_signals),
+    "px4_msgs/msg/VehicleOdometry": MessageType(
         "pose",
-        _px4(("B", 1, False), ("f", 3, True), ("f", 4, True), ("B", 1, True), ("f", 3, True), ("f", 3, True)),
+        _px4_decoder(("B", 1, False), ("f", 3, True), ("f", 4, True), ("B", 1, True), ("f", 3, True), ("f", 3, True)),
         _px4_odometry,
     ),
-    "sensor_msgs/msg/Imu": Type("imu", _imu, lambda rows: {"rate": rows[:3], "specific_force": rows[3:]}),
-    "px4_msgs/msg/SensorCombined": Type(
+    "sensor_msgs/msg/Imu": MessageType("imu", _imu, lambda rows: {"rate": rows[:3], "specific_force": rows[3:]}),
+    "px4_msgs/msg/SensorCombined": MessageType(
         "imu",
-        _px4(("f", 3, True), ("I", 1, False), ("i", 1, False), ("f", 3, True), sampled=False),
-        lambda rows: {"rate": flu(rows[:3]), "specific_force": flu(rows[3:])},
+        _px4_decoder(("f", 3, True), ("I", 1, False), ("i", 1, False), ("f", 3, True), sampled=False),
+        lambda rows: {"rate": flu_rows(rows[:3]), "specific_force": flu_rows(rows[3:])},
     ),
-    "sensor_msgs/msg/BatteryState": Type("battery", _stamped("f", 1), lambda rows: {"voltage": rows}),
-    "px4_msgs/msg/BatteryStatus": Type(
-        "battery", _px4(("?", 1, False), ("f", 1, True), sampled=False), lambda rows: {"voltage": rows}
+    "sensor_msgs/msg/BatteryState": MessageType("battery", _stamped_values("f", 1), lambda rows: {"voltage": rows}),
+    "px4_msgs/msg/BatteryStatus": MessageType(
+        "battery", _px4_decoder(("?", 1, False), ("f", 1, True), sampled=False), lambda rows: {"voltage": rows}
     ),
 }
 
 
-SAME_CLOCK = 1.0  # [s]: stamps and receptions closer than this are on one clock
+MAX_CLOCK_DIFFERENCE_S = 1.0  # [s]: stamps and receptions closer than this are on one clock
 ROLES = ("battery", "pose", "imu", "motors")  # a later role overrides a signal: the IMU's rate, not the odometry's
 
 
@@ -372,14 +374,14 @@ class TopicMap(NamedTuple):
 def read(path: Path, columns: str | Path | Mapping[str, object] | None = None) -> list[FlightLog]:
     """Read the one flight of a bag."""
     mapping = topic_map(columns)
-    selected = _chosen(path, mapping)
-    rows: dict[str, list[tuple[int, Row]]] = {topic: [] for topic, _ in selected.values()}
+    selected = _select_topics(path, mapping)
+    rows: dict[str, list[tuple[int, MessageRow]]] = {topic: [] for topic, _ in selected.values()}
     types = dict(selected.values())
-    for topic, time_ns, data in messages_of(path, set(types)):
+    for topic, time_ns, data in read_messages(path, set(types)):
         try:
             rows[topic].append((time_ns, TYPES[types[topic]].read(Cdr(data))))
         except (struct.error, ValueError) as error:
-            raise ValueError(f"{path}: topic {shown(topic)}: {error}; expected whole {types[topic]}") from None
+            raise ValueError(f"{path}: topic {quote_value(topic)}: {error}; expected whole {types[topic]}") from None
     signals: dict[str, Any] = {}
     for role in ROLES:
         if role in selected:
@@ -406,18 +408,18 @@ def read(path: Path, columns: str | Path | Mapping[str, object] | None = None) -
 
 def topic_map(source: str | Path | Mapping[str, object] | None) -> TopicMap:
     """Read the map from a TOML file or a dictionary; raise ValueError naming an invalid key."""
-    table = given_table({} if source is None else source, "topics")
+    table = map_table({} if source is None else source, "topics")
     topics = {role: table.text(role) for role in ROLES if role in table}
-    numbering = table.text("numbering", choices=SYSTEMS) if "numbering" in table else ""
+    numbering = table.text("numbering", choices=NUMBERING_NAMES) if "numbering" in table else ""
     truth = table.text("truth", choices=(MOTION_CAPTURE, ESTIMATE)) if "truth" in table else ""
-    mapping = TopicMap(topics, range_of(table), numbering, truth)
+    mapping = TopicMap(topics, motor_range(table), numbering, truth)
     table.finish()
     return mapping
 
 
-def _chosen(path: Path, mapping: TopicMap) -> dict[str, tuple[str, str]]:
+def _select_topics(path: Path, mapping: TopicMap) -> dict[str, tuple[str, str]]:
     """Return the topic of each role and its type."""
-    counts = topics_of(path)
+    counts = read_topics(path)
     selected = {}
     for role in reversed(ROLES):
         topic = mapping.topics.get(role)
@@ -428,7 +430,7 @@ def _chosen(path: Path, mapping: TopicMap) -> dict[str, tuple[str, str]]:
                     message_type for message_type, candidate in TYPES.items() if candidate.role == role
                 )
                 problem = f"is {types[0]}" if types else "is not in it"
-                raise ValueError(f"{path}: topic {shown(topic)} {problem}; expected one of {expected}")
+                raise ValueError(f"{path}: topic {quote_value(topic)} {problem}; expected one of {expected}")
             selected[role] = (topic, types[0])
             continue
         supported = {topic: count for topic, count in counts.items() if count and topic[1] in TYPES}
@@ -441,16 +443,18 @@ def _chosen(path: Path, mapping: TopicMap) -> dict[str, tuple[str, str]]:
     return selected
 
 
-def _signals(path: Path, topic: str, rows: list[tuple[int, Row]], message_type: Type) -> dict[str, Signal]:
+def _signals(
+    path: Path, topic: str, rows: list[tuple[int, MessageRow]], message_type: MessageType
+) -> dict[str, Signal]:
     sizes = {len(row.numbers) for _, row in rows}
     if len(sizes) != 1 or not max(sizes):
         counts = ", ".join(map(str, sorted(sizes))) or "no"
-        raise ValueError(f"{path}: messages of {shown(topic)} have {counts} numbers; expected as many in each")
+        raise ValueError(f"{path}: messages of {quote_value(topic)} have {counts} numbers; expected as many in each")
     numbers = np.array([row.numbers for _, row in rows], dtype=float).T
     received = 1e-9 * np.array([time for time, _ in rows], dtype=float)
     time = received
     if all(row.stamp for _, row in rows):
         stamps = np.array([row.stamp for _, row in rows])
         offset = float((received - stamps).min())
-        time = stamps if abs(offset) < SAME_CLOCK else stamps + offset
+        time = stamps if abs(offset) < MAX_CLOCK_DIFFERENCE_S else stamps + offset
     return {name: signal(time, values) for name, values in message_type.signals(numbers).items()}

@@ -18,17 +18,17 @@ from samara.core.budget import Budget, decompressed_limit, read_bounded
 from samara.core.lazy_import import MissingExtraError
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.registry import RPM, enu, enu_attitude, flu, low_pass_delay, signal, stem_of
+from samara.identify.readers.registry import RPM, enu_attitude, enu_rows, file_stem, flu_rows, low_pass_delay, signal
 
-MOTOR1 = 101  # PX4's output function of the first motor
-RARE = 0.05  # [s] between motor commands
-OFTEN = 0.9  # of the filtered samples: raw samples are used if there are at least this many
-PULSES = (1000.0, 2000.0)  # [µs]: zero and full thrust, unless the log's parameters differ
+MOTOR1_FUNCTION = 101  # PX4's output function of the first motor
+MAX_COMMAND_PERIOD_S = 0.05  # [s] between motor commands
+MIN_RAW_FRACTION = 0.9  # raw samples are used if their count is at least this fraction of the filtered samples
+DEFAULT_PULSES_US = (1000.0, 2000.0)  # [µs]: zero and full thrust, unless the log's parameters differ
 _MOTORS = {2: 4, 13: 6, 14: 8, 15: 3}  # by MAV_TYPE: quadrotor, hexarotor, octorotor, tricopter
 MAX_MESSAGES = 20_000_000  # an hour at the highest rate
-OBJECT_COST = 20  # of a message that becomes an object, in data messages
+OBJECT_COST = 20  # cost of a message that becomes an object, in data messages
 MAX_FIELDS = 200_000  # of all topics; PX4 has some ten thousand
-NED = 1  # of `pose_frame` and `velocity_frame`; 2 is FRD, which differs in heading only
+NED_FRAME = 1  # of `pose_frame` and `velocity_frame`; 2 is FRD, which differs in heading only
 _EXTERNAL = ("vehicle_mocap_odometry", "vehicle_visual_odometry")
 _TOPICS = (
     *("actuator_motors", "actuator_outputs", "esc_status", "vehicle_attitude", "vehicle_local_position", *_EXTERNAL),
@@ -36,7 +36,7 @@ _TOPICS = (
 )
 
 
-class Topic(NamedTuple):
+class UlogTopic(NamedTuple):
     """The columns of a topic by name, as pyulog flattens them: `xyz[0]`, `esc[1].esc_rpm`."""
 
     columns: dict[str, Array]
@@ -62,7 +62,7 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
         raise MissingExtraError("PX4's logs are read by pyulog: pip install 'samara[logs]'") from None
     budget = Budget(
         path,
-        _OverrunError,
+        _UlogLimitError,
         max_bytes=decompressed_limit(path.stat().st_size),
         max_nodes=MAX_MESSAGES,
         max_expansions=MAX_FIELDS,
@@ -72,15 +72,15 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
         try:
             with io.BytesIO(read_bounded(path, budget)) if is_gzipped else path.open("rb") as opened:
                 file = _bounded_ulog(ULog, budget)(opened, list(_TOPICS))
-        except _OverrunError as error:
+        except _UlogLimitError as error:
             raise ValueError(str(error)) from None
         except Exception as error:  # pyulog's exceptions, and Python's for invalid bytes
             raise ValueError(f"{path}: cannot be read ({error}); expected a whole ULog file") from None
     topics = {
-        dataset.name: Topic(dataset.data) for dataset in reversed(file.data_list)
+        dataset.name: UlogTopic(dataset.data) for dataset in reversed(file.data_list)
     }  # of several instances the first
     command, notes = _command(path, topics, file.initial_parameters)
-    if len(command.time) > 1 and np.median(np.diff(command.time)) > RARE:
+    if len(command.time) > 1 and np.median(np.diff(command.time)) > MAX_COMMAND_PERIOD_S:
         notes.append("PX4 logs its motors rarely; set SDLOG_PROFILE to system identification or high rate to log all")
     if file.file_corruption:
         notes.append("some of its bytes are damaged: their contents are left out")
@@ -91,15 +91,15 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
         notes.append("its rotor speeds are made up by PX4's simulator: they are left out")
     signals: dict[str, Any] = {
         "rotor_speed": speed,
-        "rate": _felt(topics, _GYROSCOPE, file.initial_parameters),
-        "specific_force": _felt(topics, _ACCELEROMETER, file.initial_parameters),
+        "rate": _imu_signal(topics, _GYROSCOPE, file.initial_parameters),
+        "specific_force": _imu_signal(topics, _ACCELEROMETER, file.initial_parameters),
         "voltage": _voltage(topics),
         **poses,
     }
-    return [FlightLog(stem_of(path), "px4", "px4", command, truth=truth, notes=tuple(notes), **signals)]
+    return [FlightLog(file_stem(path), "px4", "px4", command, truth=truth, notes=tuple(notes), **signals)]
 
 
-class _OverrunError(Exception):
+class _UlogLimitError(Exception):
     """A limit was exceeded; not a ValueError, because pyulog takes that for damage and continues."""
 
 
@@ -121,20 +121,21 @@ def _bounded_ulog(ulog: Any, budget: Budget) -> Any:
     return type("BoundedULog", (ulog,), {"_MessageHeader": Header, "_MessageAddLogged": AddLogged})
 
 
-def _command(path: Path, topics: dict[str, Topic], parameters: dict[str, float]) -> tuple[Signal, list[str]]:
+def _command(path: Path, topics: dict[str, UlogTopic], parameters: dict[str, float]) -> tuple[Signal, list[str]]:
     """Return the commands of the motors in use; a stopped motor (NaN) among them has the command 0."""
     if "actuator_motors" in topics:
         topic = topics["actuator_motors"]
         rows = np.stack([values for name, values in topic.columns.items() if name.startswith("control[")])
         thrusts = np.nan_to_num(rows[np.isfinite(rows).any(axis=1)], nan=0.0)
-        commands = told_from_thrust(thrusts, float(parameters.get("THR_MDL_FAC", 0.0)))
+        commands = command_from_thrust(thrusts, float(parameters.get("THR_MDL_FAC", 0.0)))
         return signal(1e-6 * topic.columns["timestamp"].astype(float), commands), []
     if "actuator_outputs" in topics:
         topic = topics["actuator_outputs"]
         count = int(topic.columns["noutputs"].max())
         pulses = signal(1e-6 * topic.columns["timestamp"].astype(float), topic.rows("output", count))
         low, high = (
-            float(parameters.get(f"PWM_{end}", default)) for end, default in zip(("MIN", "MAX"), PULSES, strict=True)
+            float(parameters.get(f"PWM_{end}", default))
+            for end, default in zip(("MIN", "MAX"), DEFAULT_PULSES_US, strict=True)
         )
         motors = _MOTORS.get(int(parameters.get("MAV_TYPE", 0)), count)
         is_running = (pulses.values[:motors] > 0.5 * low).any(axis=1) & (pulses.values[:motors].std(axis=1) > 0.0)
@@ -146,7 +147,7 @@ def _command(path: Path, topics: dict[str, Topic], parameters: dict[str, float])
     raise ValueError(f"{path}: holds no motors; expected the topic actuator_motors or actuator_outputs")
 
 
-def told_from_thrust(thrust: Array, factor: float) -> Array:
+def command_from_thrust(thrust: Array, factor: float) -> Array:
     """u with T = f u² + (1 − f) u, f = THR_MDL_FAC: convert the thrusts in `actuator_motors` to ESC commands."""
     if not 0.0 < factor <= 1.0:
         return thrust
@@ -154,7 +155,7 @@ def told_from_thrust(thrust: Array, factor: float) -> Array:
     return np.sqrt(half * half + np.maximum(thrust, 0.0) / factor) - half
 
 
-def _rotor_speed(topics: dict[str, Topic], motors: int) -> Signal | None:
+def _rotor_speed(topics: dict[str, UlogTopic], motors: int) -> Signal | None:
     """Return the rotor speeds of the ESCs in the order of the motors they report to drive."""
     topic = topics.get("esc_status")
     if topic is None or not topic.has([f"esc[{motors - 1}].esc_rpm"]):
@@ -162,7 +163,7 @@ def _rotor_speed(topics: dict[str, Topic], motors: int) -> Signal | None:
     slots = [i for i in range(12) if topic.has([f"esc[{i}].esc_rpm"])]
     rpm = {i: topic.columns[f"esc[{i}].esc_rpm"] for i in slots}
     esc_by_motor = {
-        int(topic.columns[f"esc[{i}].actuator_function"][-1]) - MOTOR1: i
+        int(topic.columns[f"esc[{i}].actuator_function"][-1]) - MOTOR1_FUNCTION: i
         for i in slots
         if topic.has([f"esc[{i}].actuator_function"])
     }
@@ -173,7 +174,7 @@ def _rotor_speed(topics: dict[str, Topic], motors: int) -> Signal | None:
     return Signal(speed.time, RPM * speed.values) if speed.values.any() else None
 
 
-def _is_simulated(topic: Topic) -> bool:
+def _is_simulated(topic: UlogTopic) -> bool:
     """Return whether the speeds are those of PX4's simulator: 6000 rpm times the output, at 20 °C plus 1 °C per 150 rpm."""
     pairs = [(f"esc[{i}].esc_rpm", f"esc[{i}].esc_temperature") for i in range(12)]
     readings = [
@@ -184,72 +185,74 @@ def _is_simulated(topic: Topic) -> bool:
     )
 
 
-def _poses(topics: dict[str, Topic]) -> tuple[dict[str, Signal], str]:
+def _poses(topics: dict[str, UlogTopic]) -> tuple[dict[str, Signal], str]:
     """Return position, velocity and attitude: motion capture if it was sent, else the estimate."""
     for name in _EXTERNAL:
         topic = topics.get(name)
         if topic is not None and topic.has(["position[0]", "q[0]"]):
             time = topic.time()
             signals = {
-                "position": Signal(time, enu(topic.rows("position", 3))),
+                "position": Signal(time, enu_rows(topic.rows("position", 3))),
                 "attitude": Signal(time, enu_attitude(topic.rows("q", 4))),
             }
             signals = {key: pose for key, pose in signals.items() if np.isfinite(pose.values).any()}
             frame = topic.columns.get("velocity_frame")
             v = np.stack(topic.rows("velocity", 3)) if topic.has(["velocity[0]"]) else np.empty((3, 0))
-            if frame is not None and (frame <= NED + 1).all() and np.isfinite(v).any():
-                signals["velocity"] = Signal(time, enu(v))
+            if frame is not None and (frame <= NED_FRAME + 1).all() and np.isfinite(v).any():
+                signals["velocity"] = Signal(time, enu_rows(v))
             if signals:
                 return signals, MOTION_CAPTURE
     signals = {}
     position, attitude = topics.get("vehicle_local_position"), topics.get("vehicle_attitude")
     if position is not None:
         time = position.time()
-        signals["position"] = Signal(time, enu([position.columns[name] for name in "xyz"]))
-        signals["velocity"] = Signal(time, enu([position.columns[f"v{name}"] for name in "xyz"]))
+        signals["position"] = Signal(time, enu_rows([position.columns[name] for name in "xyz"]))
+        signals["velocity"] = Signal(time, enu_rows([position.columns[f"v{name}"] for name in "xyz"]))
     if attitude is not None:
         signals["attitude"] = Signal(attitude.time(), enu_attitude(attitude.rows("q", 4)))
     doubles = {key: signal(*pose) for key, pose in signals.items()}
     return doubles, ESTIMATE if doubles else ""
 
 
-class Felt(NamedTuple):
+class ImuSource(NamedTuple):
     """The source of an IMU signal.
 
-    `combined` is its field of `sensor_combined`, `over` the field with its averaging time [µs] and `later` that with the end of
-    the averaging relative to the gyroscope [µs]. `filtered` is the topic of the filtered signal, `cutoff` the parameter of its
-    low pass [Hz] with its default.
+    `combined` is its field of `sensor_combined`, `averaging_time` the field with its averaging time [µs] and
+    `end_offset` that with the end of the averaging relative to the gyroscope [µs]. `filtered` is the topic of the
+    filtered signal, `cutoff` the parameter of its low pass [Hz] with its default.
     """
 
     combined: str
-    over: str
-    later: str
+    averaging_time: str
+    end_offset: str
     filtered: str
     cutoff: tuple[str, float]
 
 
-_GYROSCOPE = Felt("gyro_rad", "gyro_integral_dt", "", "vehicle_angular_velocity", ("IMU_GYRO_CUTOFF", 40.0))
-_ACCELEROMETER = Felt(
+_GYROSCOPE = ImuSource("gyro_rad", "gyro_integral_dt", "", "vehicle_angular_velocity", ("IMU_GYRO_CUTOFF", 40.0))
+_ACCELEROMETER = ImuSource(
     *("accelerometer_m_s2", "accelerometer_integral_dt", "accelerometer_timestamp_relative"),
     *("vehicle_acceleration", ("IMU_ACCEL_CUTOFF", 30.0)),
 )
 
 
-def _felt(topics: dict[str, Topic], sensor: Felt, parameters: dict[str, float]) -> Signal | None:
+def _imu_signal(topics: dict[str, UlogTopic], sensor: ImuSource, parameters: dict[str, float]) -> Signal | None:
     """Return an IMU signal in body axes with its sample times: raw means, or filtered values if those are logged more often."""
     raw, filtered = topics.get("sensor_combined"), topics.get(sensor.filtered)
     raw = raw if raw is not None and raw.has([f"{sensor.combined}[0]"]) else None
     filtered = filtered if filtered is not None and filtered.has(["xyz[0]"]) else None
-    if raw is not None and (filtered is None or len(raw.time()) >= OFTEN * len(filtered.time())):
-        later, over = (raw.columns.get(name, np.zeros(1)).astype(float) for name in (sensor.later, sensor.over))
-        return signal(raw.time() + 1e-6 * (later - 0.5 * over), flu(raw.rows(sensor.combined, 3)))
+    if raw is not None and (filtered is None or len(raw.time()) >= MIN_RAW_FRACTION * len(filtered.time())):
+        later, over = (
+            raw.columns.get(name, np.zeros(1)).astype(float) for name in (sensor.end_offset, sensor.averaging_time)
+        )
+        return signal(raw.time() + 1e-6 * (later - 0.5 * over), flu_rows(raw.rows(sensor.combined, 3)))
     if filtered is None:
         return None
     delay = low_pass_delay(float(parameters.get(sensor.cutoff[0], sensor.cutoff[1])))
-    return signal(filtered.time() - delay, flu(filtered.rows("xyz", 3)))
+    return signal(filtered.time() - delay, flu_rows(filtered.rows("xyz", 3)))
 
 
-def _voltage(topics: dict[str, Topic]) -> Signal | None:
+def _voltage(topics: dict[str, UlogTopic]) -> Signal | None:
     topic = topics.get("battery_status")
     return (
         signal(topic.time(), [topic.columns["voltage_v"]]) if topic is not None and topic.has(["voltage_v"]) else None

@@ -11,7 +11,7 @@
 
 from typing import TYPE_CHECKING
 
-from samara.core.lazy_import import lazily
+from samara.core.lazy_import import lazy_attributes
 
 if TYPE_CHECKING:
     from samara.learn.envs.gym import Env, VectorEnv
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from samara.learn.jax.env import environment
 
 __all__ = ["Env", "ParallelEnv", "VecEnv", "VectorEnv", "environment"]
-__getattr__, __dir__ = lazily(
+__getattr__, __dir__ = lazy_attributes(
     __name__,
     __path__,
     {

@@ -19,10 +19,10 @@ from samara.core.algebra import matrix_from_quat
 from samara.core.lazy_import import MissingExtraError
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.learn.compiled_episode import episode_keys, program_of, random_numbers
-from samara.learn.env_config import SettingOptions, setting_for
+from samara.learn.compiled_episode import compile_episode, episode_keys, random_numbers
+from samara.learn.env_config import SettingOptions, configure_environment
 from samara.learn.task import Task, Tree
-from samara.learn.tasks import BLIND
+from samara.learn.tasks import IMAGE_FREE_TASKS
 from samara.physics.types import State, Vehicle
 
 try:
@@ -72,19 +72,19 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             raise ValueError(f"num_envs is {num_envs!r}; expected a whole number of at least 1")
         if dtype not in ("float64", "float32"):
             raise ValueError(f"dtype {dtype!r}: expected one of float64, float32")
-        self.setting = setting_for(task, vehicle, **options)
+        self.setting = configure_environment(task, vehicle, **options)
         self.num_envs, self.autoreset_mode = num_envs, AutoresetMode(autoreset_mode)
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
-        self.program = program_of(self.setting, dtype)
-        self.single_action_space = Box(-1.0, 1.0, (self.setting.actions,), np.float32)
-        self.single_observation_space = Box(-np.inf, np.inf, (self.program.observations,), np.float32)
+        self.program = compile_episode(self.setting, dtype)
+        self.single_action_space = Box(-1.0, 1.0, (self.setting.action_size,), np.float32)
+        self.single_observation_space = Box(-np.inf, np.inf, (self.program.observation_size,), np.float32)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._keys: Array | None = None
         self._episodes = np.zeros((len(self.program.names), num_envs), dtype=dtype)
-        self._seen = np.zeros((self.program.observations, num_envs), dtype=dtype)
-        self._count, self._age = np.zeros((2, num_envs), dtype=np.int64)
-        self._over = np.zeros(num_envs, dtype=bool)
+        self._last_observations = np.zeros((self.program.observation_size, num_envs), dtype=dtype)
+        self._episode_index, self._age = np.zeros((2, num_envs), dtype=np.int64)
+        self._is_over = np.zeros(num_envs, dtype=bool)
 
     @property
     def episode(self) -> Tree:
@@ -102,10 +102,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     ) -> tuple[Array, Info]:
         """Start new episodes of all drones, or of those in `reset_mask`; with a seed, drone i starts the first of seed + i."""
         super().reset(seed=seed if isinstance(seed, int) else None)
-        selected = self._chosen(options)
+        selected = self._selected_drones(options)
         self._seed(seed, selected)
-        self._over[selected] = False
-        self._seen = self._seen.copy()  # do not overwrite observations already returned
+        self._is_over[selected] = False
+        self._last_observations = self._last_observations.copy()  # do not overwrite observations already returned
         self._start(selected)
         return self._observations(), {}
 
@@ -113,13 +113,15 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """Advance one period under the actions (N, size): observations, rewards, terminated, truncated, info."""
         if self._keys is None:
             raise ResetNeeded("the environment has not started: call reset() before step()")
-        is_starting = self._over
+        is_starting = self._is_over
         if self.autoreset_mode is AutoresetMode.DISABLED and is_starting.any():
             drone = int(np.argmax(is_starting))
             raise ResetNeeded(
                 f"the episode of drone {drone} is over: call reset(), for some with options={{'reset_mask': ...}}"
             )
-        self._seen, reward_rows, termination_rows = self.program.step(self._episodes, self._inputs(actions))
+        self._last_observations, reward_rows, termination_rows = self.program.step(
+            self._episodes, self._inputs(actions)
+        )
         self._age += 1
         terminated, truncated = termination_rows[0] > 0.5, self._age >= self.setting.task.steps
         rewards = reward_rows[0].astype(float)
@@ -132,24 +134,26 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             )
         is_over = terminated | truncated
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-            self._over = is_over
+            self._is_over = is_over
             return self._observations(), rewards, terminated, truncated, {}
-        info = self._restarted(is_over) if is_over.any() else {}
+        info = self._restart(is_over) if is_over.any() else {}
         return self._observations(), rewards, terminated, truncated, info
 
-    def _restarted(self, is_over: Array) -> Info:
+    def _restart(self, is_over: Array) -> Info:
         drones = np.flatnonzero(is_over)
         final_observations = np.full(self.num_envs, None, dtype=object)  # the layout of Gymnasium's vector environments
-        for drone, observation in zip(drones.tolist(), self._seen[:, drones].T.astype(np.float32), strict=True):
+        for drone, observation in zip(
+            drones.tolist(), self._last_observations[:, drones].T.astype(np.float32), strict=True
+        ):
             final_observations[drone] = observation
         self._start(drones)
         return {"final_obs": final_observations, "_final_obs": is_over, "final_info": {}, "_final_info": is_over.copy()}
 
     def _start(self, drones: Array) -> None:
         assert self._keys is not None
-        draws = random_numbers(self._keys[:, drones], self._count[drones], 0, self.program.reset_draws)
-        self._episodes[:, drones], self._seen[:, drones] = self.program.reset(draws)
-        self._count[drones] += 1
+        draws = random_numbers(self._keys[:, drones], self._episode_index[drones], 0, self.program.reset_draws)
+        self._episodes[:, drones], self._last_observations[:, drones] = self.program.reset(draws)
+        self._episode_index[drones] += 1
         self._age[drones] = 0
 
     def _inputs(self, actions: ArrayLike) -> Array:
@@ -164,15 +168,15 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if not self.program.step_draws:
             return array.T
         assert self._keys is not None
-        draws = random_numbers(self._keys, self._count - 1, self._age + 1, self.program.step_draws)
+        draws = random_numbers(self._keys, self._episode_index - 1, self._age + 1, self.program.step_draws)
         return np.concatenate([array.T, draws])
 
     def _observations(self) -> Array:
         """(N, size), by columns in memory: a view of the output of the compiled code, if that is float32."""
-        observations = self._seen.T
+        observations = self._last_observations.T
         return observations if observations.dtype == np.float32 else observations.astype(np.float32)
 
-    def _chosen(self, options: dict[str, object] | None) -> Array:
+    def _selected_drones(self, options: dict[str, object] | None) -> Array:
         """Return the indices of the drones to reset."""
         if options is None or "reset_mask" not in options:
             return np.arange(self.num_envs)
@@ -197,7 +201,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             drone_seed = seeds[drone]
             if drone_seed is not None:
                 self._keys[:, drone] = episode_keys([drone_seed])[:, 0]
-                self._count[drone] = 0
+                self._episode_index[drone] = 0
 
 
 class Env(gymnasium.Env[Array, Array]):
@@ -208,16 +212,19 @@ class Env(gymnasium.Env[Array, Array]):
     def __init__(self, task: Task | str = "hover", *, render_mode: str | None = None, **options: Any) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode {render_mode!r}: expected rgb_array or None")
-        self.many = VectorEnv(task, 1, autoreset_mode=AutoresetMode.DISABLED, **options)
-        self.metadata = {**self.metadata, "render_fps": round(1.0 / self.many.setting.task.period)}
-        self.observation_space, self.action_space = self.many.single_observation_space, self.many.single_action_space
+        self.vector_env = VectorEnv(task, 1, autoreset_mode=AutoresetMode.DISABLED, **options)
+        self.metadata = {**self.metadata, "render_fps": round(1.0 / self.vector_env.setting.task.period)}
+        self.observation_space, self.action_space = (
+            self.vector_env.single_observation_space,
+            self.vector_env.single_action_space,
+        )
         self.render_mode = render_mode
         self._path: list[State] = []
 
     @property
     def state(self) -> State:
         """The state of the drone."""
-        state: State = unflatten(self.many.state, (float(leaf[0]) for leaf in flatten(self.many.state)))
+        state: State = unflatten(self.vector_env.state, (float(leaf[0]) for leaf in flatten(self.vector_env.state)))
         return state
 
     def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Array, Info]:
@@ -225,13 +232,13 @@ class Env(gymnasium.Env[Array, Array]):
         super().reset(seed=seed)
         if seed is None and not self._path:
             seed = int(self.np_random.integers(2**62))
-        observations, info = self.many.reset(seed=seed)
+        observations, info = self.vector_env.reset(seed=seed)
         self._path = [self.state]
         return observations[0], info
 
     def step(self, action: ArrayLike) -> tuple[Array, float, bool, bool, Info]:
         """Advance one period under an action: observation, reward, terminated, truncated, info."""
-        observations, rewards, terminated, truncated, info = self.many.step(np.asarray(action)[None])
+        observations, rewards, terminated, truncated, info = self.vector_env.step(np.asarray(action)[None])
         if self.render_mode:
             self._path.append(self.state)
         return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
@@ -242,7 +249,7 @@ class Env(gymnasium.Env[Array, Array]):
             return None
         if not self._path:
             raise ResetNeeded("the environment has not started: call reset() before render()")
-        return draw_path(self._path, self.many.setting.craft.vehicle)
+        return draw_path(self._path, self.vector_env.setting.drone.vehicle)
 
 
 def draw_path(path: Sequence[State], vehicle: Vehicle) -> Array:
@@ -303,7 +310,7 @@ def gymnasium_id(task: str) -> str:
     return f"samara/{task.capitalize()}-v0"
 
 
-for _task in BLIND:
+for _task in IMAGE_FREE_TASKS:
     gymnasium.register(
         gymnasium_id(_task),
         entry_point="samara.learn.envs.gym:Env",

@@ -28,14 +28,14 @@ class VecEnv(vec_env.VecEnv):  # type: ignore[misc, unused-ignore]
         self, task: Task | str = "hover", num_envs: int = 64, vehicle: Vehicle | str = "crazyflie", **options: Any
     ) -> None:
         """Configure the environment; `options` are those of `VectorEnv`."""
-        self.many = VectorEnv(task, num_envs, vehicle, autoreset_mode="SameStep", **options)
+        self.vector_env = VectorEnv(task, num_envs, vehicle, autoreset_mode="SameStep", **options)
         self.render_mode = None
         self._actions = np.zeros(0)
-        super().__init__(num_envs, self.many.single_observation_space, self.many.single_action_space)
+        super().__init__(num_envs, self.vector_env.single_observation_space, self.vector_env.single_action_space)
 
     def reset(self) -> Array:
         """Start new episodes of all drones; after `seed(s)`, drone i starts the first episode of s + i."""
-        observations, _ = self.many.reset(seed=None if self._seeds[0] is None else self._seeds)
+        observations, _ = self.vector_env.reset(seed=None if self._seeds[0] is None else self._seeds)
         self._reset_seeds()
         self._reset_options()
         return observations
@@ -46,7 +46,7 @@ class VecEnv(vec_env.VecEnv):  # type: ignore[misc, unused-ignore]
 
     def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, object]]]:
         """Advance one period: observations, rewards, ends of episodes, and an info for each drone."""
-        observations, rewards, terminated, truncated, info = self.many.step(self._actions)
+        observations, rewards, terminated, truncated, info = self.vector_env.step(self._actions)
         infos: list[dict[str, object]] = [{} for _ in range(self.num_envs)]
         is_over = terminated | truncated
         for drone in np.flatnonzero(is_over).tolist():

@@ -17,28 +17,28 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+from samara.compiler.jax.folding_scalar import fold_tree, new_trace, unfold_leaves
 from samara.compiler.jax.random import normal, uniform, words
 from samara.core.quantity import Scalar
-from samara.core.random import key_of
+from samara.core.random import derive_key
 from samara.core.tree import flatten, unflatten
 from samara.learn.compiled_episode import SOURCE
-from samara.learn.env_config import Setting, SettingOptions, require_no_camera, setting_for
+from samara.learn.env_config import EnvironmentSetting, SettingOptions, configure_environment, require_no_camera
 from samara.learn.episode import reset, reset_draws, step, step_draws, templates
 from samara.learn.task import Draw, Task, Tree
 from samara.physics.types import Vehicle
 
 
-class Flight(NamedTuple):
+class JaxEpisode(NamedTuple):
     """One drone's episode: its state, the key of its random numbers, and the indices of the episode and of the step."""
 
     episode: Tree
     key: Array
-    number: Array
+    episode_index: Array
     age: Array
 
 
-class Transition(NamedTuple):
+class JaxTransition(NamedTuple):
     """The result of a step."""
 
     observation: Array
@@ -48,48 +48,48 @@ class Transition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Environment:
+class JaxEnv:
     """`reset(key)`, `step(flight, action)` and `restart(flight)` of one drone; use `jax.vmap` for many."""
 
-    setting: Setting
+    setting: EnvironmentSetting
     dtype: str = "float32"
 
     def key(self, seed: int) -> Array:
         """Return the key that a seed has in the environments on the CPU."""
-        return jnp.array(key_of(seed % 2**64, SOURCE), dtype=jnp.uint32)
+        return jnp.array(derive_key(seed % 2**64, SOURCE), dtype=jnp.uint32)
 
-    def reset(self, key: Array) -> tuple[Flight, Array]:
+    def reset(self, key: Array) -> tuple[JaxEpisode, Array]:
         """Start the first episode of a JAX key, or of its two words."""
         key_words = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
         return self._start(key_words[:2].astype(jnp.uint32), jnp.uint32(0))
 
-    def restart(self, flight: Flight) -> tuple[Flight, Array]:
+    def restart(self, flight: JaxEpisode) -> tuple[JaxEpisode, Array]:
         """Start the next episode of the same key."""
-        return self._start(flight.key, flight.number + jnp.uint32(1))
+        return self._start(flight.key, flight.episode_index + jnp.uint32(1))
 
-    def step(self, flight: Flight, action: ArrayLike) -> tuple[Flight, Transition]:
+    def step(self, flight: JaxEpisode, action: ArrayLike) -> tuple[JaxEpisode, JaxTransition]:
         """Advance one period under an action; episodes that end are not restarted, see `restart`."""
         age = flight.age + jnp.uint32(1)
         trace = new_trace(jnp.dtype(self.dtype))
-        episode = folded(self._template, [jnp.asarray(x) for x in flatten(flight.episode)], trace)
+        episode = fold_tree(self._template, [jnp.asarray(x) for x in flatten(flight.episode)], trace)
         actions = jnp.asarray(action, self.dtype)
-        numbers = self._draw(flight.key, flight.number, age, step_draws(self.setting))
-        folded_action = folded((0.0,) * self.setting.actions, list(actions), trace)
-        draws = iter(folded((0.0,) * len(numbers), numbers, trace))
+        numbers = self._draw(flight.key, flight.episode_index, age, step_draws(self.setting))
+        folded_action = fold_tree((0.0,) * self.setting.action_size, list(actions), trace)
+        draws = iter(fold_tree((0.0,) * len(numbers), numbers, trace))
         next_episode, (observation, reward, terminated) = step(episode, folded_action, Draw(draws), self.setting)
-        transition = Transition(
-            self._stacked(observation),
-            self._number(unfolded(reward)[0]),
-            jnp.asarray(unfolded(terminated)[0], bool),
+        transition = JaxTransition(
+            self._stack(observation),
+            self._number(unfold_leaves(reward)[0]),
+            jnp.asarray(unfold_leaves(terminated)[0], bool),
             age >= self.setting.task.steps,
         )
-        return Flight(self._carried(next_episode), flight.key, flight.number, age), transition
+        return JaxEpisode(self._pack_episode(next_episode), flight.key, flight.episode_index, age), transition
 
-    def _start(self, key: Array, count: Array) -> tuple[Flight, Array]:
+    def _start(self, key: Array, count: Array) -> tuple[JaxEpisode, Array]:
         numbers = self._draw(key, count, jnp.uint32(0), reset_draws(self.setting))
-        draws = folded((0.0,) * len(numbers), numbers, new_trace(jnp.dtype(self.dtype)))
+        draws = fold_tree((0.0,) * len(numbers), numbers, new_trace(jnp.dtype(self.dtype)))
         episode, observation = reset(Draw(iter(draws)), self.setting)
-        return Flight(self._carried(episode), key, count, jnp.uint32(0)), self._stacked(observation)
+        return JaxEpisode(self._pack_episode(episode), key, count, jnp.uint32(0)), self._stack(observation)
 
     def _draw(self, key: Array, count: Array, age: Array, draw_types: tuple[str, ...]) -> list[Array]:
         random_words = words((key[0], key[1]), 0, count, age, len(draw_types)) if draw_types else ()
@@ -98,11 +98,11 @@ class Environment:
             distributions[draw_type](word, self.dtype) for draw_type, word in zip(draw_types, random_words, strict=True)
         ]
 
-    def _carried(self, episode: Tree) -> Tree:
-        return unflatten(self._template, iter([self._number(x) for x in unfolded(episode)]))
+    def _pack_episode(self, episode: Tree) -> Tree:
+        return unflatten(self._template, iter([self._number(x) for x in unfold_leaves(episode)]))
 
-    def _stacked(self, numbers: Tree) -> Array:
-        return jnp.stack([self._number(x) for x in unfolded(numbers)])
+    def _stack(self, numbers: Tree) -> Array:
+        return jnp.stack([self._number(x) for x in unfold_leaves(numbers)])
 
     def _number(self, x: Scalar) -> Array:
         return lax.convert_element_type(x, jnp.dtype(self.dtype))
@@ -118,12 +118,12 @@ def environment(
     *,
     dtype: str = "float32",
     **options: Unpack[SettingOptions],
-) -> Environment:
+) -> JaxEnv:
     """Configure a task for a vehicle in JAX; `options` are those of `VectorEnv`."""
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype {dtype!r}: expected one of float32, float64")
     if dtype == "float64" and jnp.result_type(float) != "float64":
         raise ValueError("dtype 'float64': JAX computes in float32 until jax.config.update('jax_enable_x64', True)")
-    setting = setting_for(task, vehicle, **options)
+    setting = configure_environment(task, vehicle, **options)
     require_no_camera(setting)
-    return Environment(setting, dtype)
+    return JaxEnv(setting, dtype)

@@ -18,10 +18,10 @@ import numpy as np
 from jax import Array, lax
 
 from samara.compiler.jax.arrays import Launch, Operand, call_kernel, load_rows, store_rows
-from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+from samara.compiler.jax.folding_scalar import fold_tree, new_trace, unfold_leaves
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
-from samara.learn.env_config import Setting, require_no_camera
+from samara.learn.env_config import EnvironmentSetting, require_no_camera
 from samara.learn.episode import reset, reset_draws, step, step_draws, templates
 from samara.learn.jax.rollout import ROLLED_RK4, Rows, compile_updates, fill_rows, initial_weights
 from samara.learn.optimizer import Moments, Trainer, adam, clip_norm, initial_moments, make_trainer
@@ -29,13 +29,13 @@ from samara.learn.policies import Layers, act, dense_network
 from samara.learn.task import Draw
 
 
-class Hyperparameters(NamedTuple):
+class PpoHyperparameters(NamedTuple):
     """Hyperparameters: in each of `updates`, `drones` fly `horizon` steps; Adam takes `batches` steps in each of `epochs`.
 
-    The learning rate falls from `rate` to `last_rate`; `discount` is γ, `trace` λ, `clip` ε, `spread` the initial σ,
-    `largest` the norm to which gradients are clipped, and `sharpness` expands rewards near the maximum; 0 leaves
-    rewards unchanged. `loss` is an extra cost of episodes that end with a negative reward; it grows from 0 over the
-    first third of the updates. σ stays above `least_spread` times the fraction of remaining updates, so that
+    The learning rate falls from `rate` to `last_rate`; `discount` is γ, `gae_lambda` λ, `clip` ε, `initial_sigma` the initial
+    σ, `max_gradient_norm` the norm to which gradients are clipped, and `sharpness` expands rewards near the maximum; 0 leaves
+    rewards unchanged. `termination_cost` is an extra cost of episodes that end with a negative reward; it grows from 0 over the
+    first third of the updates. σ stays above `min_sigma` times the fraction of remaining updates, so that
     exploration does not stop.
     """
 
@@ -48,21 +48,21 @@ class Hyperparameters(NamedTuple):
     rate: float = 4e-3
     last_rate: float = 1e-5
     discount: float = 0.98
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     clip: float = 0.2
-    spread: float = 0.3
-    largest: float = 10.0
+    initial_sigma: float = 0.3
+    max_gradient_norm: float = 10.0
     sharpness: float = 2.0
-    loss: float = 0.0
-    least_spread: float = 0.0
+    termination_cost: float = 0.0
+    min_sigma: float = 0.0
 
 
 HYPERPARAMETERS = {
-    "hover": Hyperparameters(updates=120),
-    "recover": Hyperparameters(
-        drones=4096, horizon=64, updates=800, batches=8, rate=3e-3, discount=0.99, clip=0.1, spread=0.5
+    "hover": PpoHyperparameters(updates=120),
+    "recover": PpoHyperparameters(
+        drones=4096, horizon=64, updates=800, batches=8, rate=3e-3, discount=0.99, clip=0.1, initial_sigma=0.5
     ),
-    "race": Hyperparameters(
+    "race": PpoHyperparameters(
         hidden=(128, 128),
         drones=4096,
         updates=4300,
@@ -70,11 +70,11 @@ HYPERPARAMETERS = {
         rate=7e-4,
         last_rate=2e-5,
         discount=0.995,
-        spread=0.5,
-        largest=1.0,
+        initial_sigma=0.5,
+        max_gradient_norm=1.0,
         sharpness=0.0,
-        loss=35.0,
-        least_spread=0.06,
+        termination_cost=35.0,
+        min_sigma=0.06,
     ),
 }
 """By the name of a task, `race` at any level and on any track; other tasks use the defaults."""
@@ -83,7 +83,7 @@ MAX_EPISODE_SUM = 1e18  # Σ|x| of an episode above which, or if it is NaN, the 
 LAUNCH = Launch(128, 4)
 MIN_SPREAD = 3e-3  # σ at the end
 COUNTS = ("drones", "horizon", "updates", "epochs", "batches")
-FRACTIONS = ("discount", "trace", "clip")
+FRACTIONS = ("discount", "gae_lambda", "clip")
 
 
 class Episodes(NamedTuple):
@@ -111,7 +111,7 @@ class Networks(NamedTuple):
     value: Layers
 
 
-class State(NamedTuple):
+class PpoTrainingState(NamedTuple):
     """The state of a training run."""
 
     networks: Networks
@@ -121,7 +121,7 @@ class State(NamedTuple):
     done: Array
 
 
-class Batch(NamedTuple):
+class SampleBatch(NamedTuple):
     """Samples in columns: (size, samples)."""
 
     observation: Array
@@ -139,12 +139,12 @@ class EpisodeBatch:
     random numbers take a GPU longer than the flight. `interpret` runs the kernel without a GPU.
     """
 
-    setting: Setting
+    setting: EnvironmentSetting
     kernel: bool = False
     interpret: bool = False
 
     @property
-    def observations(self) -> int:
+    def observation_size(self) -> int:
         """The size of an observation."""
         return len(templates(self.setting)[1])
 
@@ -152,9 +152,9 @@ class EpisodeBatch:
         """Return new episodes."""
         trace = new_trace(jnp.dtype("float32"))
         random_rows = self.draw(key, reset_draws(self.setting), count)
-        numbers = folded((0.0,) * len(random_rows), list(random_rows), trace)
+        numbers = fold_tree((0.0,) * len(random_rows), list(random_rows), trace)
         rows, observation = (
-            jnp.stack(fill_rows(unfolded(tree), (count,))) for tree in reset(Draw(iter(numbers)), self.setting)
+            jnp.stack(fill_rows(unfold_leaves(tree), (count,))) for tree in reset(Draw(iter(numbers)), self.setting)
         )
         return Episodes(rows, jnp.zeros(count, jnp.float32), observation)
 
@@ -180,10 +180,10 @@ class EpisodeBatch:
         actions = actions.astype(jnp.float32)
         inputs = (episodes.rows, episodes.age[None], actions, noise, fresh.rows, fresh.observation)
         if self.kernel:
-            rows = self._in_kernel([x for x in inputs if x.shape[0]])
+            rows = self._run_kernel([x for x in inputs if x.shape[0]])
         else:
             rows = jnp.stack(self._step_rows([row for x in inputs for row in x]))
-        c, o = len(episodes.rows), self.observations
+        c, o = len(episodes.rows), self.observation_size
         split_rows = (c, c + 1, c + 1 + o, c + 1 + 2 * o)
         next_rows, age, observation, final_observation, (reward, terminated, ended) = jnp.split(rows, split_rows)
         return Episodes(next_rows, age[0], observation), BatchTransition(final_observation, reward, terminated, ended)
@@ -193,17 +193,17 @@ class EpisodeBatch:
         shape, rows_left = jnp.shape(inputs[0]), iter(inputs)
         template, _ = templates(self.setting)
         size = len(flatten(template))
-        sizes = (size, 1, self.setting.actions, len(step_draws(self.setting)), size, self.observations)
+        sizes = (size, 1, self.setting.action_size, len(step_draws(self.setting)), size, self.observation_size)
         episode_rows, (age,), action, noise, fresh, start_observation = (
             [next(rows_left) for _ in range(count)] for count in sizes
         )
         trace = new_trace(jnp.dtype("float32"))
-        episode = folded(template, episode_rows, trace)
-        folded_action = folded((0.0,) * len(action), action, trace)
-        draw = Draw(iter(folded((0.0,) * len(noise), noise, trace)))
+        episode = fold_tree(template, episode_rows, trace)
+        folded_action = fold_tree((0.0,) * len(action), action, trace)
+        draw = Draw(iter(fold_tree((0.0,) * len(noise), noise, trace)))
         next_episode, (next_observation, *outcome) = step(episode, folded_action, draw, self.setting, ROLLED_RK4)
         trees = next_episode, next_observation, tuple(outcome)
-        rows, final_observation, (reward, terminated) = (fill_rows(unfolded(tree), shape) for tree in trees)
+        rows, final_observation, (reward, terminated) = (fill_rows(unfold_leaves(tree), shape) for tree in trees)
         is_finite = sum((abs(x) for x in rows), jnp.zeros(shape, jnp.float32)) < MAX_EPISODE_SUM
         terminated = jnp.where(is_finite, terminated, 1.0)
         ended = jnp.where(age + 1.0 >= self.setting.task.steps, 1.0, terminated)
@@ -219,7 +219,7 @@ class EpisodeBatch:
             ended,
         ]
 
-    def _in_kernel(self, inputs: list[Scalar]) -> Array:
+    def _run_kernel(self, inputs: list[Scalar]) -> Array:
         count = inputs[0].shape[1]
         block = min(LAUNCH.block, 1 << (count - 1).bit_length())
         if count % block:
@@ -229,7 +229,7 @@ class EpisodeBatch:
             rows = self._step_rows([row for reference in references[:-1] for row in load_rows(reference)])
             store_rows(rows, references[-1], lambda i: (i, slice(None)))
 
-        outputs = (inputs[0].shape[0] + 1 + 2 * self.observations + 3, count)
+        outputs = (inputs[0].shape[0] + 1 + 2 * self.observation_size + 3, count)
         return call_kernel(
             kernel,
             [Operand(x) for x in inputs],
@@ -241,12 +241,14 @@ class EpisodeBatch:
         )[0]
 
 
-def hyperparameters_for(task: str) -> Hyperparameters:
+def default_hyperparameters(task: str) -> PpoHyperparameters:
     """Return the hyperparameters of a task."""
-    return HYPERPARAMETERS.get("race" if task.startswith("race_") else task, Hyperparameters())
+    return HYPERPARAMETERS.get("race" if task.startswith("race_") else task, PpoHyperparameters())
 
 
-def ppo(setting: Setting, parameters: Hyperparameters, *, chunks: int = 1, kernel: bool | None = None) -> Trainer:
+def ppo_trainer(
+    setting: EnvironmentSetting, parameters: PpoHyperparameters, *, chunks: int = 1, kernel: bool | None = None
+) -> Trainer:
     """Compile a trainer; on a GPU a step of all drones is one `kernel`.
 
     Args:
@@ -268,7 +270,7 @@ def ppo(setting: Setting, parameters: Hyperparameters, *, chunks: int = 1, kerne
     )
 
 
-def check_hyperparameters(parameters: Hyperparameters) -> None:
+def check_hyperparameters(parameters: PpoHyperparameters) -> None:
     """Raise ValueError for a hyperparameter that is out of range."""
     for name in COUNTS:
         value = getattr(parameters, name)
@@ -277,10 +279,10 @@ def check_hyperparameters(parameters: Hyperparameters) -> None:
     for name in FRACTIONS:
         if not 0.0 < getattr(parameters, name) < 1.0:
             raise ValueError(f"{name} is {getattr(parameters, name)!r}; expected a number between 0 and 1")
-    for name in ("rate", "spread", "largest"):
+    for name in ("rate", "initial_sigma", "max_gradient_norm"):
         if not 0.0 < getattr(parameters, name) < np.inf:
             raise ValueError(f"{name} is {getattr(parameters, name)!r}; expected a positive number")
-    for name in ("sharpness", "loss", "least_spread"):
+    for name in ("sharpness", "termination_cost", "min_sigma"):
         if not 0.0 <= getattr(parameters, name) < np.inf:
             raise ValueError(f"{name} is {getattr(parameters, name)!r}; expected a number that is not negative")
     if parameters.drones % parameters.batches:
@@ -292,49 +294,53 @@ def check_hyperparameters(parameters: Hyperparameters) -> None:
 # The program ----------------------------------------------------------------------------------------------------------
 
 
-def _initial_state(env: EpisodeBatch, parameters: Hyperparameters, seed: Array) -> State:
+def _initial_state(env: EpisodeBatch, parameters: PpoHyperparameters, seed: Array) -> PpoTrainingState:
     policy_key, value_key, start_key, age_key, key = jax.random.split(jax.random.PRNGKey(seed), 5)
-    network, observations, actions = dense_network(parameters.hidden), env.observations, env.setting.actions
+    network, observations, actions = dense_network(parameters.hidden), env.observation_size, env.setting.action_size
     policy = initial_weights(network, policy_key, observations, actions)
     value = initial_weights(network, value_key, observations, 1)
-    networks = Networks(policy, jnp.full(actions, np.log(parameters.spread), jnp.float32), value)
+    networks = Networks(policy, jnp.full(actions, np.log(parameters.initial_sigma), jnp.float32), value)
     drones = env.reset(start_key, parameters.drones)
     # random ages, so that episodes do not all end together
     age = jnp.floor(jax.random.uniform(age_key, (parameters.drones,), jnp.float32, maxval=env.setting.task.steps))
-    return State(networks, initial_moments(networks), drones._replace(age=age), key, jnp.zeros((), jnp.int32))
+    return PpoTrainingState(
+        networks, initial_moments(networks), drones._replace(age=age), key, jnp.zeros((), jnp.int32)
+    )
 
 
-def _update(env: EpisodeBatch, parameters: Hyperparameters, state: State) -> tuple[State, Array]:
+def _update(
+    env: EpisodeBatch, parameters: PpoHyperparameters, state: PpoTrainingState
+) -> tuple[PpoTrainingState, Array]:
     """Fly all drones for a horizon, and train on the samples."""
     first, second, key = jax.random.split(state.key, 3)
     drones, batches, reward = _collect(env, parameters, state, first, second)
     remaining = jnp.maximum(0.0, 1.0 - state.done / parameters.updates)
     rate = parameters.last_rate + (parameters.rate - parameters.last_rate) * remaining
 
-    def descend(carry: tuple[Networks, Moments], batch: Batch) -> tuple[tuple[Networks, Moments], None]:
+    def descend(carry: tuple[Networks, Moments], batch: SampleBatch) -> tuple[tuple[Networks, Moments], None]:
         networks, moments = carry
-        gradient = clip_norm(jax.grad(_loss)(networks, batch, parameters), parameters.largest)
+        gradient = clip_norm(jax.grad(_loss)(networks, batch, parameters), parameters.max_gradient_norm)
         return adam(networks, gradient, moments, rate, (0.9, 0.999)), None
 
     def epoch(carry: tuple[Networks, Moments], _: None) -> tuple[tuple[Networks, Moments], None]:
         return lax.scan(descend, carry, batches)[0], None
 
     (networks, moments), _ = lax.scan(epoch, (state.networks, state.moments), None, length=parameters.epochs)
-    if parameters.least_spread:
-        min_log_sigma = jnp.log(parameters.least_spread * remaining + MIN_SPREAD)
+    if parameters.min_sigma:
+        min_log_sigma = jnp.log(parameters.min_sigma * remaining + MIN_SPREAD)
         networks = networks._replace(log_spread=jnp.maximum(networks.log_spread, min_log_sigma))
-    return State(networks, moments, drones, key, state.done + 1), reward
+    return PpoTrainingState(networks, moments, drones, key, state.done + 1), reward
 
 
 def _collect(
-    env: EpisodeBatch, parameters: Hyperparameters, state: State, start_key: Array, noise_key: Array
-) -> tuple[Episodes, Batch, Array]:
+    env: EpisodeBatch, parameters: PpoHyperparameters, state: PpoTrainingState, start_key: Array, noise_key: Array
+) -> tuple[Episodes, SampleBatch, Array]:
     """Return the drones after `horizon` steps, the samples in batches, and the mean reward."""
     n, horizon = parameters.drones, parameters.horizon
     networks, drones = state.networks, state.drones
     fresh = env.reset(start_key, n)
     action_key, sensor_key = jax.random.split(noise_key)
-    noise = jax.random.normal(action_key, (horizon, env.setting.actions, n), jnp.float32)
+    noise = jax.random.normal(action_key, (horizon, env.setting.action_size, n), jnp.float32)
 
     def fly_step(drones: Episodes, draws: tuple[Array, Array]) -> tuple[Episodes, tuple[Array, Array, BatchTransition]]:
         exploration, sensor_noise = draws
@@ -349,21 +355,25 @@ def _collect(
     values, next_values = (
         _value(networks.value, x.reshape(len(x), -1)).reshape(horizon, n) for x in (observation, final_observation)
     )
-    reward = shaped(transitions.reward, parameters.sharpness)
-    if parameters.loss:
+    reward = shape_reward(transitions.reward, parameters.sharpness)
+    if parameters.termination_cost:
         is_lost = jnp.where(transitions.reward < 0.0, transitions.terminated, 0.0)
-        reward = reward - parameters.loss * jnp.minimum(1.0, 3.0 * state.done / parameters.updates) * is_lost
+        reward = (
+            reward - parameters.termination_cost * jnp.minimum(1.0, 3.0 * state.done / parameters.updates) * is_lost
+        )
     target_values = (1.0 - parameters.discount) * reward + parameters.discount * (
         1.0 - transitions.terminated
     ) * next_values
-    advantage = advantages(target_values - values, parameters.discount * parameters.trace * (1.0 - transitions.ended))
+    advantage = advantages(
+        target_values - values, parameters.discount * parameters.gae_lambda * (1.0 - transitions.ended)
+    )
     log_density = -0.5 * jnp.sum(noise * noise, 1) - jnp.sum(networks.log_spread)
     normalized = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    samples = Batch(observation, action, log_density[None], normalized[None], (advantage + values)[None])
-    return drones, jax.tree.map(lambda x: _cut(x, parameters.batches), samples), jnp.mean(transitions.reward)
+    samples = SampleBatch(observation, action, log_density[None], normalized[None], (advantage + values)[None])
+    return drones, jax.tree.map(lambda x: _split_batches(x, parameters.batches), samples), jnp.mean(transitions.reward)
 
 
-def shaped(reward: Array, sharpness: float) -> Array:
+def shape_reward(reward: Array, sharpness: float) -> Array:
     """(eᵏʳ − 1)/k above 0, −log(1 − r) below; r itself if k is 0.
 
     Differences count less far from the goal and more near it; otherwise the noise of the advantages hides the last
@@ -375,7 +385,7 @@ def shaped(reward: Array, sharpness: float) -> Array:
     return jnp.where(reward < 0.0, -jnp.log1p(jnp.maximum(-reward, 0.0)), above)
 
 
-def _cut(x: Array, batches: int) -> Array:
+def _split_batches(x: Array, batches: int) -> Array:
     """(size, horizon, drones) → (batches, size, samples): each batch has some of the drones, at all times."""
     size, horizon, n = x.shape
     return x.reshape(size, horizon, batches, n // batches).transpose(2, 0, 1, 3).reshape(batches, size, -1)
@@ -391,7 +401,7 @@ def advantages(errors: Array, carried: Array) -> Array:
     return sums
 
 
-def _loss(networks: Networks, batch: Batch, parameters: Hyperparameters) -> Array:
+def _loss(networks: Networks, batch: SampleBatch, parameters: PpoHyperparameters) -> Array:
     """(V − target)² − min(ρ Â, clip(ρ) Â), averaged."""
     deviation = (batch.action - act(networks.policy, batch.observation)) * jnp.exp(-networks.log_spread)[:, None]
     log_density = -0.5 * jnp.sum(deviation * deviation, 0) - jnp.sum(networks.log_spread)

@@ -18,23 +18,23 @@ from jax import Array, lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.typing import DTypeLike
 
-from samara.compiler.jax.folding_scalar import folded, new_trace, rolled, unfolded
-from samara.control.depth_observation import BLOCKS, nearness
-from samara.core.integrate import RUNGE_KUTTA, chain_of, integrator_named, unit_quaternions
+from samara.compiler.jax.folding_scalar import fold_tree, new_trace, stage_loop, unfold_leaves
+from samara.control.depth_observation import BLOCK_COUNT, block_inverse_distance
+from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS, find_integrator, stage_chain, unit_quaternions
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
-from samara.learn.env_config import Setting
-from samara.learn.episode import Integration, StepFunctions, fly
+from samara.learn.env_config import EnvironmentSetting
+from samara.learn.episode import Integration, StepFunctions, advance_episode
 from samara.learn.optimizer import Begin, Chunk, S, Update
-from samara.learn.policies import Network, Weights, dense_network
-from samara.learn.task import Sight, Situation, Tree
+from samara.learn.policies import PolicyNetwork, Weights, dense_network
+from samara.learn.task import DepthObservation, Situation, Tree
 from samara.sensors.depth_jax import depth_images
 
 if TYPE_CHECKING:
-    from samara.learn.gradient_training import Hyperparameters
+    from samara.learn.gradient_training import GradientHyperparameters
 
 IMAGE = "image"  # name under which images are stored for the backward pass
-ACTION_COST = 0.1  # times the squared excess of an action beyond ±1, which is clipped
+ACTION_COST = 0.1  # cost per squared excess of an action beyond ±1; actions are clipped to ±1
 DENSE = dense_network()  # of any size: the layers follow from the weights
 
 RolloutFunction = Callable[[Weights, Array], tuple[Array, Array]]
@@ -46,7 +46,7 @@ Rows = list[Scalar]
 
 def rolled_integrator(name: str = "rk4") -> Callable[..., Scalar]:
     """Return a Runge–Kutta method as a loop over its stages: for RK4 a quarter of the code to compile."""
-    return partial(rolled, chain_of(integrator_named(name, RUNGE_KUTTA).tableau))
+    return partial(stage_loop, stage_chain(find_integrator(name, RUNGE_KUTTA_INTEGRATORS).tableau))
 
 
 ROLLED_RK4 = rolled_integrator()
@@ -63,28 +63,30 @@ class FlatStep(NamedTuple):
     step: Callable[[Sequence[Scalar], Sequence[Scalar]], tuple[Rows, Scalar, Scalar]]
     command: Callable[[Sequence[Scalar], Sequence[Scalar]], Rows]
     derivative: Callable[[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]], Rows]
-    conclude: Callable[[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]], tuple[Rows, Scalar, Scalar]]
+    complete_step: Callable[[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]], tuple[Rows, Scalar, Scalar]]
     normalize: Callable[[Sequence[Scalar]], Rows]
     is_terminated: Callable[[Sequence[Scalar]], Rows]
     draws: tuple[str, ...]
-    state: int
-    varying: tuple[int, ...]
+    state_size: int
+    varying_leaves: tuple[int, ...]
     size: int
-    observations: int
-    actions: int
+    observation_size: int
+    action_size: int
     dt: float
     substeps: int
 
 
-def flat_step(setting: Setting, integrator: Integration = ROLLED_RK4) -> FlatStep:
+def flat_step(setting: EnvironmentSetting, integrator: Integration = ROLLED_RK4) -> FlatStep:
     """Return the functions of a setting with one drone and without sensors, whose step uses `integrator`."""
     scalar = StepFunctions(setting)
-    episode, state, action, depth_camera = scalar.episode, scalar.state, scalar.action, setting.task.sight
-    conclude = _flat(scalar.conclude, state, episode, action)
-    step_rows = _flat(partial(scalar.step, integrator=integrator), episode, action)
-    observe, size = _flat(scalar.observe, episode), len(flatten(state))
+    episode, state, action, depth_camera = scalar.episode, scalar.state, scalar.action, setting.task.depth_observation
+    conclude = _flatten_function(scalar.complete_step, state, episode, action)
+    step_rows = _flatten_function(partial(scalar.step, integrator=integrator), episode, action)
+    observe, size = _flatten_function(scalar.observe, episode), len(flatten(state))
     if depth_camera is not None:
-        substep = _flat(partial(fly, setting=setting, integrator=integrator, substeps=1), episode, action)
+        substep = _flatten_function(
+            partial(advance_episode, setting=setting, integrator=integrator, substeps=1), episode, action
+        )
         observe_state = observe
 
         def observe(rows: Sequence[Scalar]) -> Rows:
@@ -101,43 +103,45 @@ def flat_step(setting: Setting, integrator: Integration = ROLLED_RK4) -> FlatSte
             return conclude(list(final_state), rows, action)
 
     return FlatStep(
-        reset=_flat(scalar.reset, (0.0,) * max(1, len(scalar.draws))),  # at least one input, to infer the batch size
+        reset=_flatten_function(
+            scalar.reset, (0.0,) * max(1, len(scalar.draws))
+        ),  # at least one input, to infer the batch size
         observe=observe,
         step=lambda *groups: _split(step_rows(*groups)),
-        command=_flat(scalar.command, episode, action),
-        derivative=_flat(scalar.derivative, state, tuple(setting.craft.command), episode),
-        conclude=lambda *groups: _split(conclude(*groups)),
-        normalize=_flat(unit_quaternions, state),
-        is_terminated=_flat(lambda episode: (scalar.is_terminated(episode),), episode),
+        command=_flatten_function(scalar.command, episode, action),
+        derivative=_flatten_function(scalar.derivative, state, tuple(setting.drone.command), episode),
+        complete_step=lambda *groups: _split(conclude(*groups)),
+        normalize=_flatten_function(unit_quaternions, state),
+        is_terminated=_flatten_function(lambda episode: (scalar.is_terminated(episode),), episode),
         draws=scalar.draws,
-        state=size,
-        varying=scalar.varying,
+        state_size=size,
+        varying_leaves=scalar.varying_leaves,
         size=scalar.size,
-        observations=scalar.observations + (0 if depth_camera is None else BLOCKS),
-        actions=len(action),
+        observation_size=scalar.observation_size + (0 if depth_camera is None else BLOCK_COUNT),
+        action_size=len(action),
         dt=scalar.dt,
         substeps=scalar.substeps,
     )
 
 
-def depth_image(depth_observation: Sight, situation: Situation) -> Array:
+def depth_image(depth_observation: DepthObservation, situation: Situation) -> Array:
     """Render the image blocks that a policy observes, (96, N), for N drones above flat ground at z = 0, each in its own world.
 
     No gradient flows through an image.
     """
     state, goal = lax.stop_gradient((situation.state, situation.goal))
     images = depth_images(state, depth_observation.solids(goal), depth_observation.camera)
-    return checkpoint_name(nearness(images, depth_observation.camera.farthest).T, IMAGE)  # type: ignore[no-untyped-call]
+    return checkpoint_name(block_inverse_distance(images, depth_observation.camera.max_range).T, IMAGE)  # type: ignore[no-untyped-call]
 
 
-def _flat(function: Callable[..., Scalar], *templates: Tree) -> Callable[..., Rows]:
+def _flatten_function(function: Callable[..., Scalar], *templates: Tree) -> Callable[..., Rows]:
     """Convert a function of trees of scalars to one of lists of arrays, all of one shape and type."""
 
     def flat(*groups: Sequence[Scalar]) -> Rows:
         first = groups[0][0]
         trace = new_trace(first.dtype, True)
-        trees = (folded(template, list(rows), trace) for template, rows in zip(templates, groups, strict=True))
-        return fill_rows(unfolded(function(*trees)), first.shape, first.dtype)
+        trees = (fold_tree(template, list(rows), trace) for template, rows in zip(templates, groups, strict=True))
+        return fill_rows(unfold_leaves(function(*trees)), first.shape, first.dtype)
 
     return flat
 
@@ -157,39 +161,43 @@ def fill_rows(leaves: list[Scalar], shape: tuple[int, ...], dtype: DTypeLike = j
 class JaxRollout:
     """The `samara.learn.gradient_training.Rollout` of JAX; on a GPU it may use kernels of `samara.learn.jax.rollout_gpu`."""
 
-    def __init__(self, setting: Setting, parameters: "Hyperparameters", first: Weights | None = None) -> None:
+    def __init__(
+        self, setting: EnvironmentSetting, parameters: "GradientHyperparameters", first: Weights | None = None
+    ) -> None:
         self.parameters, self.first, self.network = parameters, first, parameters.network
         on_gpu = jax.default_backend() == "gpu"
-        is_unrolled = on_gpu and parameters.memory  # a loop over stages would be launched stage by stage
+        is_unrolled = on_gpu and parameters.recurrent_units  # a loop over stages would be launched stage by stage
         integrator = parameters.integrator if is_unrolled else rolled_integrator(parameters.integrator)
         self.functions = flat_step(setting, integrator)
-        if on_gpu and not parameters.memory:
+        if on_gpu and not parameters.recurrent_units:
             from samara.learn.jax.rollout_gpu import rollout_kernel
 
             self.fly = rollout_kernel(
                 self.functions, parameters.horizon, hidden=parameters.activation, integrator=parameters.integrator
             )
             return
-        max_norm = parameters.largest / (parameters.drones * parameters.horizon)  # of the mean reward
-        self.fly = rollout_xla(self.functions, parameters.horizon, self.network, parameters.fading, max_norm)
+        max_norm = parameters.max_gradient_norm / (parameters.drones * parameters.horizon)  # of the mean reward
+        self.fly = rollout_xla(self.functions, parameters.horizon, self.network, parameters.gradient_decay, max_norm)
 
     def initial(self, seed: Array) -> tuple[Weights, Array, Array]:
         """Return weights, episodes at their start, and the key of the following random numbers."""
         weight_key, start_key, key = jax.random.split(jax.random.PRNGKey(seed), 3)
         weights = self.first or initial_weights(
-            self.network, weight_key, self.functions.observations, self.functions.actions
+            self.network, weight_key, self.functions.observation_size, self.functions.action_size
         )
-        return weights, self._starts(start_key, weights), key
+        return weights, self._initial_episodes(start_key, weights), key
 
     def restart(self, key: Array, update: Array, weights: Weights) -> tuple[Array, Array, Array]:
         """Return the next key, new episodes, and a uniform random value for each drone."""
         key, start_key, choice_key = jax.random.split(key, 3)
         choice = jax.random.uniform(choice_key, (self.parameters.drones,))
-        return key, self._starts(start_key, weights), choice
+        return key, self._initial_episodes(start_key, weights), choice
 
-    def _starts(self, key: Array, weights: Weights) -> Array:
+    def _initial_episodes(self, key: Array, weights: Weights) -> Array:
         count = self.parameters.drones
-        return jnp.concatenate([starts(self.functions, key, count), self.network.initial_state(weights, count)])
+        return jnp.concatenate(
+            [initial_episodes(self.functions, key, count), self.network.initial_state(weights, count)]
+        )
 
     def is_lost(self, episodes: Array) -> Array:
         """Return whether each episode has ended or has values that are not finite."""
@@ -226,14 +234,14 @@ def compile_updates(begin: Begin[S], update: Update[S], size: int) -> tuple[Begi
     return lambda seed: initial(np.uint32(seed)), lambda state, count: chunk(state)
 
 
-def initial_weights(network: Network, key: Array, observations: int, actions: int) -> Tree:
+def initial_weights(network: PolicyNetwork, key: Array, observations: int, actions: int) -> Tree:
     """Draw the weights of a new policy."""
     shapes = network.shapes(observations, actions)
     keys = jax.random.split(key, len(shapes))
     return network.initial_weights([jax.random.normal(*pair, jnp.float32) for pair in zip(keys, shapes, strict=True)])
 
 
-def starts(functions: FlatStep, key: Array, drones: int) -> Array:
+def initial_episodes(functions: FlatStep, key: Array, drones: int) -> Array:
     """Return episodes at their start, (size, N)."""
     first, second = jax.random.split(key)
     shape = (max(1, len(functions.draws)), drones)
@@ -246,12 +254,16 @@ def starts(functions: FlatStep, key: Array, drones: int) -> Array:
 
 
 def rollout_xla(
-    functions: FlatStep, steps: int, network: Network = DENSE, fading: float = 1.0, largest: float = math.inf
+    functions: FlatStep,
+    steps: int,
+    network: PolicyNetwork = DENSE,
+    gradient_decay: float = 1.0,
+    max_norm: float = math.inf,
 ) -> RolloutFunction:
     """Fly `steps` actions of all drones, compiled by XLA.
 
-    In the backward pass the gradient is multiplied by `fading` at every step, and each drone's is clipped to the norm
-    `largest`.
+    In the backward pass the gradient is multiplied by `gradient_decay` at every step, and each drone's is clipped to the norm
+    `max_norm`.
     """
 
     @partial(jax.checkpoint, policy=jax.checkpoint_policies.save_only_these_names(IMAGE))
@@ -267,7 +279,11 @@ def rollout_xla(
     def rollout(weights: Weights, episodes: Array) -> tuple[Array, Array]:
         def body(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
             rows, total = carry
-            scaled = rows if fading == 1.0 and largest == math.inf else scale_gradient(rows, fading, largest)
+            scaled = (
+                rows
+                if gradient_decay == 1.0 and max_norm == math.inf
+                else scale_gradient(rows, gradient_decay, max_norm)
+            )
             rows, reward = step(weights, scaled)
             return (rows, total + reward), None
 
@@ -295,10 +311,12 @@ def _scale_gradient_back(factor: float, largest: float, _: None, cotangent: Arra
 scale_gradient.defvjp(lambda x, factor, largest: (x, None), _scale_gradient_back)
 
 
-def fly_to_the_end(setting: Setting, flights: int, seed: int, network: Network = DENSE) -> Callable[[Weights], Array]:
+def compile_episode_flight(
+    setting: EnvironmentSetting, flights: int, seed: int, network: PolicyNetwork = DENSE
+) -> Callable[[Weights], Array]:
     """Compile the flight of unseen initial states to the end of their episodes; it returns the final rows (size, N)."""
     functions = flat_step(setting, "rk4" if jax.default_backend() == "gpu" else ROLLED_RK4)
-    episodes = starts(functions, jax.random.key(seed), flights)
+    episodes = initial_episodes(functions, jax.random.key(seed), flights)
 
     def body(weights: Weights, carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
         rows, recurrent_state, is_ended = carry

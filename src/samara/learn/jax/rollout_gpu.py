@@ -21,8 +21,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from samara.compiler.jax.arrays import Launch, triton_options
-from samara.compiler.jax.folding_scalar import chosen
-from samara.core.integrate import RUNGE_KUTTA, Chain, chain_of, integrator_named
+from samara.compiler.jax.folding_scalar import select_constant
+from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS, StageChain, find_integrator, stage_chain
 from samara.core.quantity import Scalar
 from samara.learn.policies import RELU, TANH, Layers
 
@@ -48,7 +48,7 @@ def rollout_kernel(
     On a GPU tanh is approximated to 11 bits and products round their factors to 11 bits, which is enough for training.
     """
     in_interpreter = jax.default_backend() == "cpu" if interpret is None else interpret
-    chain = chain_of(integrator_named(integrator, RUNGE_KUTTA).tableau)
+    chain = stage_chain(find_integrator(integrator, RUNGE_KUTTA_INTEGRATORS).tableau)
     kernels = _Kernels(functions, steps, launch, in_interpreter, hidden, chain)
 
     @jax.custom_vjp
@@ -76,7 +76,7 @@ class _Kernels:
     launch: Launch
     interpret: bool
     hidden: str
-    chain: Chain
+    chain: StageChain
 
     @property
     def stages(self) -> int:
@@ -84,13 +84,17 @@ class _Kernels:
 
     def forward(self, weights: Layers, episodes: Array) -> tuple[Array, Array, list[Array]]:
         """Return rewards, final episodes, and the inputs of the backward pass: episodes, stage states and layer columns."""
-        functions, (matrices, biases), n = self.functions, tiles_of(weights), episodes.shape[1]
+        functions, (matrices, biases), n = self.functions, weight_tiles(weights), episodes.shape[1]
         if n % self.launch.block:
             raise ValueError(f"{n} drones; expected a multiple of {self.launch.block}")
         widths = [matrices[0].shape[1], *(matrix.shape[0] for matrix in matrices)]
-        states = _array(self.steps * functions.substeps, self.stages + 1, functions.state, n)
-        stored = [_array(self.steps, functions.size, n), states, *(_array(self.steps, width, n) for width in widths)]
-        results = [_array(n), _array(functions.size, n), *stored]
+        states = _array_spec(self.steps * functions.substeps, self.stages + 1, functions.state_size, n)
+        stored = [
+            _array_spec(self.steps, functions.size, n),
+            states,
+            *(_array_spec(self.steps, width, n) for width in widths),
+        ]
+        results = [_array_spec(n), _array_spec(functions.size, n), *stored]
         total, end, *stored = self._call(partial(self._forward, len(matrices)), results, "rollout")(
             episodes, *matrices, *biases
         )
@@ -98,11 +102,11 @@ class _Kernels:
 
     def backward(self, weights: Layers, stored: list[Array], total_bar: Array, end_bar: Array) -> tuple[Layers, Array]:
         """Return the cotangents of the weights and of the start."""
-        (matrices, biases), n = tiles_of(weights), end_bar.shape[1]
+        (matrices, biases), n = weight_tiles(weights), end_bar.shape[1]
         programs, layers = n // self.launch.block, len(matrices)
-        sums = [_array(programs, *tile.shape) for tile in (*matrices, *biases)]
-        rows = [_array(self.steps, width, n) for width in (matrices[-1].shape[0], matrices[0].shape[1])]
-        results = [_array(self.functions.size, n), *sums, *rows]
+        sums = [_array_spec(programs, *tile.shape) for tile in (*matrices, *biases)]
+        rows = [_array_spec(self.steps, width, n) for width in (matrices[-1].shape[0], matrices[0].shape[1])]
+        results = [_array_spec(self.functions.size, n), *sums, *rows]
         start_bar, *sums = self._call(partial(self._backward, layers), results, "adjoint")(
             end_bar, total_bar, *stored, *matrices
         )
@@ -134,18 +138,18 @@ class _Kernels:
             _store(stored, (t,), drones, episode)
             _store(tiles[0], (t,), drones, functions.observe(episode))
             self._wait()
-            x = _tile(tiles[0], t, drones, functions.observations)
+            x = _tile(tiles[0], t, drones, functions.observation_size)
             for k, (matrix, bias, tile) in enumerate(zip(matrices, biases, tiles[1:], strict=True)):
                 x = _product(matrix, x) + bias
                 x = jnp.maximum(x, 0.0) if self._is_relu(k, layers) else self._tanh(x)
                 tile[t, :, drones] = x
             self._wait()
-            action = _load(tiles[-1], (t,), drones, functions.actions)
-            state = episode[: functions.state]
+            action = _load(tiles[-1], (t,), drones, functions.action_size)
+            state = episode[: functions.state_size]
             for k in range(functions.substeps):
                 save = partial(_store, stages, drones=drones)
                 state = self._integrate(state, episode, action, save, t * functions.substeps + k)
-            episode, reward, _ = functions.conclude(state, episode, action)
+            episode, reward, _ = functions.complete_step(state, episode, action)
             return episode, total + reward
 
         first = _load(episodes, (), drones, functions.size)
@@ -155,7 +159,7 @@ class _Kernels:
 
     def _integrate(self, state: Rows, episode: Rows, action: Rows, save: Callable[..., None], substep: Scalar) -> Rows:
         """Integrate one physics step as a loop over the stages of the integrator, which save their states."""
-        command = self.functions.command([*state, *episode[self.functions.state :]], action)
+        command = self.functions.command([*state, *episode[self.functions.state_size :]], action)
 
         def stage(i: Scalar, carry: tuple[Rows, Rows]) -> tuple[Rows, Rows]:
             z, total = carry
@@ -183,27 +187,28 @@ class _Kernels:
             episode_bar, gradients = carry
             t = self.steps - 1 - i
             episode = _load(stored, (t,), drones, functions.size)
-            action = _load(tiles[-1], (t,), drones, functions.actions)
-            load = partial(_load, stages, drones=drones, count=functions.state)
+            action = _load(tiles[-1], (t,), drones, functions.action_size)
+            load = partial(_load, stages, drones=drones, count=functions.state_size)
             before_bar, action_bar = self._transpose_step(episode, action, load, t, episode_bar, reward_bar)
             _store(action_rows, (t,), drones, action_bar)
             self._wait()
-            bar, by_matrix, by_bias = _tile(action_rows, t, drones, functions.actions), [], []
+            bar, by_matrix, by_bias = _tile(action_rows, t, drones, functions.action_size), [], []
             for k in range(layers - 1, -1, -1):
                 y = tiles[k + 1][t, :, drones]
-                x = tiles[k][t, :, drones] if k else _tile(tiles[0], t, drones, functions.observations)
+                x = tiles[k][t, :, drones] if k else _tile(tiles[0], t, drones, functions.observation_size)
                 bar = jnp.where(y > 0.0, bar, 0.0) if self._is_relu(k, layers) else bar * (1.0 - y * y)
                 by_matrix.append(_product(bar, x.T))
                 by_bias.append(bar.sum(1, keepdims=True))
                 bar = _product(matrices[k].T, bar)
             observation_rows[t, :, drones] = bar
             self._wait()
-            observation_bar = _load(observation_rows, (t,), drones, functions.observations)
+            observation_bar = _load(observation_rows, (t,), drones, functions.observation_size)
             _, pullback = jax.vjp(
-                lambda varying: functions.observe(self._with(episode, varying)), self._moving(episode)
+                lambda varying: functions.observe(self._replace_varying(episode, varying)), self._varying_rows(episode)
             )
             before_bar = _sum(
-                before_bar, self._with([jnp.zeros_like(reward_bar)] * functions.size, *pullback(observation_bar))
+                before_bar,
+                self._replace_varying([jnp.zeros_like(reward_bar)] * functions.size, *pullback(observation_bar)),
             )
             return before_bar, _sum(gradients, [*by_matrix[::-1], *by_bias[::-1]])
 
@@ -217,18 +222,18 @@ class _Kernels:
         self, episode: Rows, action: Rows, load: Callable[..., Rows], t: Scalar, episode_bar: Rows, reward_bar: Scalar
     ) -> tuple[Rows, Rows]:
         """Return the cotangents of an episode and an action, from those of the next episode and of the reward."""
-        functions, state = self.functions, self.functions.state
+        functions, state = self.functions, self.functions.state_size
 
         def conclude(total: Rows, varying: Rows, action: Rows) -> tuple[Rows, Scalar]:
-            next_episode, reward, _ = functions.conclude(
-                functions.normalize(total), self._with(episode, varying), action
+            next_episode, reward, _ = functions.complete_step(
+                functions.normalize(total), self._replace_varying(episode, varying), action
             )
-            return self._moving(next_episode), reward
+            return self._varying_rows(next_episode), reward
 
         last = t * functions.substeps + functions.substeps - 1
         total = load((last, self.stages))
-        _, pullback = jax.vjp(conclude, total, self._moving(episode), action)
-        total_bar, moving_bar, action_bar = pullback((self._moving(episode_bar), reward_bar))
+        _, pullback = jax.vjp(conclude, total, self._varying_rows(episode), action)
+        total_bar, moving_bar, action_bar = pullback((self._varying_rows(episode_bar), reward_bar))
         for k in range(functions.substeps - 1, -1, -1):
             substep = t * functions.substeps + k
             if k < functions.substeps - 1:
@@ -237,15 +242,15 @@ class _Kernels:
             rows_at_substep = [*load((substep, 0)), *episode[state:]]
 
             def compute_command(varying: Rows, action: Rows, rows_at_substep: Rows = rows_at_substep) -> Rows:
-                return functions.command(self._with(rows_at_substep, varying), action)
+                return functions.command(self._replace_varying(rows_at_substep, varying), action)
 
-            command, pullback = jax.vjp(compute_command, self._moving(rows_at_substep), action)
+            command, pullback = jax.vjp(compute_command, self._varying_rows(rows_at_substep), action)
             start_bar, command_bar = self._transpose_integration(command, episode, load, substep, total_bar)
             by_moving, by_action = pullback(command_bar)
             total_bar = _sum(start_bar, by_moving[:state])
             moving_bar = [*moving_bar[:state], *_sum(moving_bar[state:], by_moving[state:])]
             action_bar = _sum(action_bar, by_action)
-        previous_bar = self._with([jnp.zeros_like(reward_bar)] * functions.size, moving_bar)
+        previous_bar = self._replace_varying([jnp.zeros_like(reward_bar)] * functions.size, moving_bar)
         return [*_sum(previous_bar[:state], total_bar), *previous_bar[state:]], action_bar
 
     def _transpose_integration(
@@ -263,7 +268,7 @@ class _Kernels:
             return z_bar, _sum(start_bar, z_bar), _sum(command_bar, by_command)
 
         zero = jnp.zeros_like(total_bar[0])
-        carry = [zero] * self.functions.state, total_bar, [zero] * len(command)
+        carry = [zero] * self.functions.state_size, total_bar, [zero] * len(command)
         _, start_bar, command_bar = _loop(self.stages, stage, carry)
         return start_bar, command_bar
 
@@ -272,17 +277,18 @@ class _Kernels:
     def _factors(self, i: Scalar) -> tuple[Scalar, Scalar]:
         """Return dt aᵢ₊₁ and dt bᵢ of a stage."""
         ahead, weight = (
-            chosen(i, row, jnp.float32) * self.functions.dt for row in (self.chain.ahead, self.chain.weights)
+            select_constant(i, row, jnp.float32) * self.functions.dt
+            for row in (self.chain.next_coefficients, self.chain.weights)
         )
         return ahead, weight
 
-    def _moving(self, episode: Rows) -> Rows:
+    def _varying_rows(self, episode: Rows) -> Rows:
         """Return the rows that change within an episode."""
-        return [episode[k] for k in self.functions.varying]
+        return [episode[k] for k in self.functions.varying_leaves]
 
-    def _with(self, episode: Rows, varying: Rows) -> Rows:
+    def _replace_varying(self, episode: Rows, varying: Rows) -> Rows:
         """Return the episode with its varying rows replaced."""
-        rows = dict(zip(self.functions.varying, varying, strict=True))
+        rows = dict(zip(self.functions.varying_leaves, varying, strict=True))
         return [rows.get(k, x) for k, x in enumerate(episode)]
 
     def _is_relu(self, k: int, layers: int) -> bool:
@@ -300,7 +306,7 @@ class _Kernels:
 # Tiles --------------------------------------------------------------------------------------------------------------
 
 
-def tiles_of(weights: Layers) -> tuple[list[Array], list[Array]]:
+def weight_tiles(weights: Layers) -> tuple[list[Array], list[Array]]:
     """Return the matrices and the biases of the layers, zero-padded to powers of two."""
 
     def pad(x: Array, *shape: int) -> Array:
@@ -351,5 +357,5 @@ def _loop(times: int, body: Callable[..., Scalar], carry: Scalar) -> Scalar:
     return lax.fori_loop(np.int32(0), np.int32(times), body, carry)
 
 
-def _array(*shape: int) -> Scalar:
+def _array_spec(*shape: int) -> Scalar:
     return jax.ShapeDtypeStruct(shape, jnp.float32)  # type: ignore[no-untyped-call]

@@ -6,46 +6,50 @@ from types import ModuleType
 
 from samara.control.action_space import ACTION_SPACES
 from samara.control.observation import OBSERVATIONS
-from samara.core.lazy_import import lazily
-from samara.learn.task import Craft, Draw, Situation, Task, craft_for, observe
+from samara.core.lazy_import import lazy_attributes
+from samara.learn.task import Draw, Situation, Task, TrimmedDrone, observe, trim_drone
 
 __all__ = [
     "SHIPPED",
-    "Craft",
     "Draw",
     "Situation",
     "Task",
-    "craft_for",
-    "forming",
+    "TrimmedDrone",
+    "formation_task",
     "load_task",
-    "navigating",
+    "navigation_task",
     "observe",
-    "racing",
-    "tracking",
+    "race_task",
+    "tracking_task",
+    "trim_drone",
 ]
-__getattr__, __dir__ = lazily(
+__getattr__, __dir__ = lazy_attributes(
     __name__,
     __path__,
     {
-        "forming": "samara.learn.tasks.formation",
-        "navigating": "samara.learn.tasks.navigate",
-        "racing": "samara.learn.tasks.race",
-        "tracking": "samara.learn.tasks.track",
+        "formation_task": "samara.learn.tasks.formation",
+        "navigation_task": "samara.learn.tasks.navigate",
+        "race_task": "samara.learn.tasks.race",
+        "tracking_task": "samara.learn.tasks.track",
     },
 )
 
-BLIND = ("hover", "recover", "track", "race", "land", "formation", "universal")
+IMAGE_FREE_TASKS = ("hover", "recover", "track", "race", "land", "formation", "universal")
 """Tasks without images, which every environment and every trainer accepts."""
-SHIPPED = (*BLIND, "navigate")
+SHIPPED = (*IMAGE_FREE_TASKS, "navigate")
 REQUIRED, OPTIONAL = ("reset", "observation", "reward", "termination"), ("progress", "success", "practice")
-CONSTANTS = ("period", "substeps", "seconds", "action", "sees", "drones")
+CONSTANTS = {
+    **{name.upper(): name for name in ("period", "substeps", "seconds", "action", "drones")},
+    "OBSERVATION": "observation_name",
+}
+"""Fields of a task by the constant of its file."""
 
 
 def load_task(name: str | Path | Task) -> Task:
     """Load a bundled task by name, or the task of a Python file, which is executed: load only files you trust.
 
     The file defines the functions `reset`, `observation`, `reward` and `termination`, optionally `progress`, `success`,
-    `practice` and the constants `PERIOD`, `SUBSTEPS`, `SECONDS`, `ACTION`, `SEES` and `DRONES`; or it defines a `TASK`.
+    `practice` and the constants `PERIOD`, `SUBSTEPS`, `SECONDS`, `ACTION`, `OBSERVATION` and `DRONES`; or it defines a `TASK`.
     """
     if isinstance(name, Task):
         return name
@@ -69,7 +73,7 @@ def _build_task(module: ModuleType, name: str, origin: str) -> Task:
         if not callable(getattr(module, function, None)):
             raise ValueError(f"{origin}: {function} is missing; a task has functions {', '.join(REQUIRED)}")
     functions = {field: getattr(module, field) for field in (*REQUIRED, *OPTIONAL) if hasattr(module, field)}
-    constants = {field: getattr(module, field.upper()) for field in CONSTANTS if hasattr(module, field.upper())}
+    constants = {field: getattr(module, name) for name, field in CONSTANTS.items() if hasattr(module, name)}
     return check_task(Task(name, **functions, **constants), origin)
 
 
@@ -81,8 +85,10 @@ def check_task(task: Task, origin: str) -> Task:
     for field, count in (("SUBSTEPS", task.substeps), ("DRONES", task.drones)):
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1000:
             raise ValueError(f"{origin}: {field} = {count!r}; expected a whole number from 1 to 1000")
-    if task.sees not in ("", *OBSERVATIONS):
-        raise ValueError(f"{origin}: SEES = {task.sees!r}; expected one of {', '.join(OBSERVATIONS)}")
+    if task.observation_name not in ("", *OBSERVATIONS):
+        raise ValueError(
+            f"{origin}: OBSERVATION = {task.observation_name!r}; expected one of {', '.join(OBSERVATIONS)}"
+        )
     if task.action not in ACTION_SPACES:
         raise ValueError(f"{origin}: ACTION = {task.action!r}; expected one of {', '.join(ACTION_SPACES)}")
     return task

@@ -4,6 +4,6 @@ Written from the published protocol. Units and signs that differ on the wire (de
 nose up) are converted here and nowhere else.
 """
 
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 
 __getattr__, __dir__ = _lazily(__name__, __path__)

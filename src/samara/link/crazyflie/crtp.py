@@ -7,39 +7,39 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Kind(NamedTuple):
+class NumberType(NamedTuple):
     """A number type: its code in the log TOC and in the parameter TOC (−1: not available), its layout and its range."""
 
     log: int
     parameter: int
     layout: struct.Struct
-    least: float = -math.inf
-    most: float = math.inf
+    minimum: float = -math.inf
+    maximum: float = math.inf
 
     @property
-    def whole(self) -> bool:
+    def is_integer(self) -> bool:
         """Whether it is an integer type."""
-        return math.isfinite(self.most)
+        return math.isfinite(self.maximum)
 
 
-def _whole(log: int, parameter: int, format_code: str) -> Kind:
+def _integer_type(log: int, parameter: int, format_code: str) -> NumberType:
     layout = struct.Struct("<" + format_code)
     bits = 8 * layout.size
     low, high = (0, 2**bits - 1) if format_code.isupper() else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    return Kind(log, parameter, layout, low, high)
+    return NumberType(log, parameter, layout, low, high)
 
 
-U8, U16, U32 = _whole(1, 0x08, "B"), _whole(2, 0x09, "H"), _whole(3, 0x0A, "I")
-I8, I16, I32 = _whole(4, 0x00, "b"), _whole(5, 0x01, "h"), _whole(6, 0x02, "i")
-FLOAT, HALF = Kind(7, 0x06, struct.Struct("<f")), Kind(8, 0x05, struct.Struct("<e"))
-LOGGED = {number_type.log: number_type for number_type in (U8, U16, U32, I8, I16, I32, FLOAT, HALF)}
+U8, U16, U32 = _integer_type(1, 0x08, "B"), _integer_type(2, 0x09, "H"), _integer_type(3, 0x0A, "I")
+I8, I16, I32 = _integer_type(4, 0x00, "b"), _integer_type(5, 0x01, "h"), _integer_type(6, 0x02, "i")
+FLOAT, HALF = NumberType(7, 0x06, struct.Struct("<f")), NumberType(8, 0x05, struct.Struct("<e"))
+LOG_TYPES = {number_type.log: number_type for number_type in (U8, U16, U32, I8, I16, I32, FLOAT, HALF)}
 
 
-def packed(value: float, number_type: Kind) -> bytes:
+def pack_number(value: float, number_type: NumberType) -> bytes:
     """Pack a number; integer types saturate and pack NaN as 0."""
-    if number_type.whole:
+    if number_type.is_integer:
         return number_type.layout.pack(
-            0 if math.isnan(value) else int(min(max(value, number_type.least), number_type.most))
+            0 if math.isnan(value) else int(min(max(value, number_type.minimum), number_type.maximum))
         )
     try:
         return number_type.layout.pack(value)
@@ -47,9 +47,9 @@ def packed(value: float, number_type: Kind) -> bytes:
         return number_type.layout.pack(math.copysign(math.inf, value))
 
 
-MOST_DATA = 30
-NULL = b"\xff"
-"""Null packet: a scan sends it, and it is the answer."""
+MAX_DATA_BYTES = 30
+NULL_PACKET = b"\xff"
+"""Null packet: the request of a scan, and the answer to it."""
 
 
 class Port:
@@ -78,15 +78,15 @@ class Packet(NamedTuple):
 
 def parse(datagram: bytes) -> Packet | None:
     """Parse a datagram; return None if it is empty or too long."""
-    if not 1 <= len(datagram) <= 1 + MOST_DATA:
+    if not 1 <= len(datagram) <= 1 + MAX_DATA_BYTES:
         return None
     return Packet(datagram[0] >> 4, datagram[0] & 0b11, bytes(datagram[1:]))
 
 
 def datagram(packet: Packet) -> bytes:
     """Encode port << 4 | channel, and the data."""
-    if len(packet.data) > MOST_DATA:
-        raise ValueError(f"a packet's data has {len(packet.data)} bytes; expected {MOST_DATA} at most")
+    if len(packet.data) > MAX_DATA_BYTES:
+        raise ValueError(f"a packet's data has {len(packet.data)} bytes; expected {MAX_DATA_BYTES} at most")
     return bytes([packet.port << 4 | packet.channel]) + packet.data
 
 
@@ -94,7 +94,7 @@ ITEM, INFO = 2, 3
 _ID = struct.Struct("<BH")
 
 
-class Entry(NamedTuple):
+class TocEntry(NamedTuple):
     """An entry of a TOC: type code with flags, group and name."""
 
     code: int
@@ -102,26 +102,26 @@ class Entry(NamedTuple):
     name: str
 
     @property
-    def packed(self) -> bytes:
+    def wire_bytes(self) -> bytes:
         """Type, group and name as a TOC packet carries them."""
         return bytes([self.code]) + f"{self.group}\0{self.name}\0".encode("ascii")
 
 
-class Contents:
-    """A table of contents (TOC); `more` follows the count and the CRC in its info packet."""
+class Toc:
+    """A table of contents (TOC); `info_trailer` follows the count and the CRC in its info packet."""
 
-    def __init__(self, entries: Sequence[Entry], info_trailer: bytes = b"") -> None:
+    def __init__(self, entries: Sequence[TocEntry], info_trailer: bytes = b"") -> None:
         for entry in entries:
-            if _ID.size + len(entry.packed) > MOST_DATA:
+            if _ID.size + len(entry.wire_bytes) > MAX_DATA_BYTES:
                 raise ValueError(f"{entry.group}.{entry.name}: too long for a packet; expected 24 letters at most")
-        self.entries, self._more = tuple(entries), info_trailer
-        self.crc = zlib.crc32(b"".join(entry.packed for entry in entries))
+        self.entries, self._info_trailer = tuple(entries), info_trailer
+        self.crc = zlib.crc32(b"".join(entry.wire_bytes for entry in entries))
 
     def answer(self, data: bytes) -> bytes | None:
         """Answer a TOC request; return None for any other packet."""
         if data[:1] == bytes([INFO]):
-            return struct.pack("<BHI", INFO, len(self.entries), self.crc) + self._more
+            return struct.pack("<BHI", INFO, len(self.entries), self.crc) + self._info_trailer
         if len(data) == _ID.size and data[0] == ITEM:
             _, index = _ID.unpack(data)
-            return data + self.entries[index].packed if index < len(self.entries) else data[:1]
+            return data + self.entries[index].wire_bytes if index < len(self.entries) else data[:1]
         return None

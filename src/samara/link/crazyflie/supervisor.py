@@ -1,4 +1,4 @@
-"""Whether the drone may fly: armed, not crashed, not locked; the rules, names and codes are those of the firmware.
+"""The supervisor decides whether the drone may fly: armed, not crashed, not locked; rules and names as in the firmware.
 
     ready ⇄ flying ⇄ levelling out            locked: for the rest of the flight, as on the aircraft until it is switched off
               ↓            ↓
@@ -16,12 +16,12 @@ from enum import Enum
 from samara.core.algebra import ZERO, Vec3
 
 G = 9.81  # [m/s²]: the firmware's unit of acceleration, GRAVITY_MAGNITUDE there
-FALLING = 0.1  # [g]: free fall if all axes are below it
-LEANING, UPSIDE_DOWN = 0.5, -0.2  # [g]
-LEANS_FOR, UPSIDE_DOWN_FOR = 1.0, 0.1  # [s]
-STILL_FLYING = 2.0  # [s] after the motors have stopped
-LEVEL_AFTER, LOCK_AFTER = 0.5, 2.0  # [s] without a setpoint
-WATCHDOG = 1.0  # [s]: a client that has started the watchdog must reset it within this time
+MAX_FREE_FALL_FORCE = 0.1  # [g]: free fall if all axes are below it
+MIN_UPRIGHT_FORCE, MAX_UPSIDE_DOWN_FORCE = 0.5, -0.2  # [g]
+TILTED_TIMEOUT, UPSIDE_DOWN_TIMEOUT = 1.0, 0.1  # [s]
+FLYING_TIMEOUT = 2.0  # [s] after the motors have stopped
+LEVEL_TIMEOUT, LOCK_TIMEOUT = 0.5, 2.0  # [s] without a setpoint
+WATCHDOG_TIMEOUT = 1.0  # [s]: a client that has started the watchdog must reset it within this time
 
 
 class Condition(Enum):
@@ -39,8 +39,8 @@ class Supervisor:
 
     def __init__(self) -> None:
         self.condition, self.armed, self.tumbled = Condition.READY, True, False
-        self._now, self._leans_since, self._turned_at = 0.0, math.inf, -math.inf
-        self._halted, self._recovers, self._watched_until = False, False, math.inf
+        self._now, self._tilted_since, self._motors_running_at = 0.0, math.inf, -math.inf
+        self._is_halted, self._recovery_requested, self._watchdog_deadline = False, False, math.inf
 
     @property
     def may_fly(self) -> bool:
@@ -53,60 +53,62 @@ class Supervisor:
 
     def halt(self) -> None:
         """Stop in an emergency."""
-        self._halted = True
+        self._is_halted = True
 
-    def watch(self) -> None:
+    def reset_watchdog(self) -> None:
         """Start or reset the watchdog, which locks the drone when it expires."""
-        self._watched_until = self._now + WATCHDOG
+        self._watchdog_deadline = self._now + WATCHDOG_TIMEOUT
 
     def recover(self) -> bool:
         """Request recovery after a crash, which succeeds if the drone stands upright; return whether it is ready."""
-        self._recovers = self.condition is Condition.CRASHED and not self.tumbled
-        return self._recovers or self.condition is not Condition.CRASHED
+        self._recovery_requested = self.condition is Condition.CRASHED and not self.tumbled
+        return self._recovery_requested or self.condition is not Condition.CRASHED
 
     # Instants --------------------------------------------------------------------------------------------------------
 
-    def update(self, now: float, specific_force_B: Vec3 = ZERO, age: float = 0.0, turning: bool = False) -> Condition:
+    def update(
+        self, now: float, specific_force_B: Vec3 = ZERO, age: float = 0.0, motors_running: bool = False
+    ) -> Condition:
         """Return the condition at `now` [s].
 
         Args:
             now: time of the simulation [s].
             specific_force_B: reading of the accelerometer [m/s²].
             age: age of the setpoint [s].
-            turning: whether the motors turn.
+            motors_running: whether the motors turn.
         """
         self._now = now
-        self.tumbled = self._tumbles(now, specific_force_B / G)
-        if turning:
-            self._turned_at = now
-        self.condition = self._next(age, flies=now - self._turned_at < STILL_FLYING)
-        self._recovers = False
+        self.tumbled = self._is_tumbled(now, specific_force_B / G)
+        if motors_running:
+            self._motors_running_at = now
+        self.condition = self._next_condition(age, is_flying=now - self._motors_running_at < FLYING_TIMEOUT)
+        self._recovery_requested = False
         return self.condition
 
-    def _next(self, age: float, *, flies: bool) -> Condition:
+    def _next_condition(self, age: float, *, is_flying: bool) -> Condition:
         condition = self.condition
-        if condition is Condition.LOCKED or self._halted or self._now > self._watched_until:
+        if condition is Condition.LOCKED or self._is_halted or self._now > self._watchdog_deadline:
             return Condition.LOCKED
         if condition is Condition.CRASHED:
-            return Condition.READY if self._recovers else condition
+            return Condition.READY if self._recovery_requested else condition
         if condition is Condition.LEVEL:
-            if age > LOCK_AFTER or self.tumbled:
+            if age > LOCK_TIMEOUT or self.tumbled:
                 return Condition.LOCKED
-            return condition if age > LEVEL_AFTER else Condition.FLYING
+            return condition if age > LEVEL_TIMEOUT else Condition.FLYING
         if condition is Condition.FLYING:
-            if age > LOCK_AFTER:
+            if age > LOCK_TIMEOUT:
                 return Condition.LOCKED
             if self.tumbled:
                 return Condition.CRASHED
-            if age > LEVEL_AFTER:
+            if age > LEVEL_TIMEOUT:
                 return Condition.LEVEL
-        return Condition.FLYING if flies and self.armed else Condition.READY
+        return Condition.FLYING if is_flying and self.armed else Condition.READY
 
-    def _tumbles(self, now: float, force: Vec3) -> bool:
-        if force.z >= LEANING:
-            self._leans_since = math.inf
+    def _is_tumbled(self, now: float, force: Vec3) -> bool:
+        if force.z >= MIN_UPRIGHT_FORCE:
+            self._tilted_since = math.inf
             return False
-        if max(map(abs, force)) < FALLING or self._leans_since == math.inf:
-            self._leans_since = now
-        tilted_for = now - self._leans_since
-        return tilted_for > LEANS_FOR or (force.z < UPSIDE_DOWN and tilted_for > UPSIDE_DOWN_FOR)
+        if max(map(abs, force)) < MAX_FREE_FALL_FORCE or self._tilted_since == math.inf:
+            self._tilted_since = now
+        tilted_for = now - self._tilted_since
+        return tilted_for > TILTED_TIMEOUT or (force.z < MAX_UPSIDE_DOWN_FORCE and tilted_for > UPSIDE_DOWN_TIMEOUT)

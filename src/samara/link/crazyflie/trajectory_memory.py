@@ -10,12 +10,12 @@ import zlib
 from enum import IntEnum
 
 COUNT, DETAILS = 1, 2
-SIZE, MOST_AT_ONCE = 4096, 24
+TRAJECTORY_BYTES, MAX_READ_BYTES = 4096, 24
 EEPROM_SIZE = 0x1FFF
-DECKS = {"bcFlow2": 0x0F, "bcLedRing": 0x01}
+DECK_PRODUCTS = {"bcFlow2": 0x0F, "bcLedRing": 0x01}
 """Product numbers of the decks that have a 1-wire memory."""
 _VENDOR = 0xBC  # Bitcraze
-_PLACE = struct.Struct("<BI")
+_HEADER = struct.Struct("<BI")
 
 
 class MemoryType(IntEnum):
@@ -48,22 +48,24 @@ class Region:
             self.errors += 1
 
 
-class Memory:
-    """The regions by number; `content` is that of the trajectories, number 0."""
+class MemoryRegions:
+    """The memory regions by number; `content` is the content of region 0, which holds the trajectories."""
 
     def __init__(self) -> None:
         self.tester = Region(MemoryType.TESTER, bytes(range(256)) * 16)
         self.regions = (
-            Region(MemoryType.TRAJECTORIES, bytes(SIZE)),
-            Region(MemoryType.EEPROM, _padded(_configuration_block(), EEPROM_SIZE)),
+            Region(MemoryType.TRAJECTORIES, bytes(TRAJECTORY_BYTES)),
+            Region(MemoryType.EEPROM, _pad_bytes(_configuration_block(), EEPROM_SIZE)),
             Region(MemoryType.LED_RING, bytes(24)),  # 12 lights in RGB565
             Region(MemoryType.LED_TIMINGS, bytes(44)),  # a hash, then ten steps of four bytes
             Region(MemoryType.LIGHTHOUSE, bytes(0x2000)),
             self.tester,
-            Region(MemoryType.DECKS, _padded(b"\3", 0x1000)),  # version 3, no deck with firmware
+            Region(MemoryType.DECKS, _pad_bytes(b"\3", 0x1000)),  # version 3, no deck with firmware
             *(
-                Region(MemoryType.ONE_WIRE, _padded(_one_wire(name, product), 112), bytes([0x0D, *bytes(6), product]))
-                for name, product in DECKS.items()
+                Region(
+                    MemoryType.ONE_WIRE, _pad_bytes(_one_wire(name, product), 112), bytes([0x0D, *bytes(6), product])
+                )
+                for name, product in DECK_PRODUCTS.items()
             ),
         )
 
@@ -72,10 +74,11 @@ class Memory:
         """The content of the memory for trajectories."""
         return self.regions[0].content
 
-    def about(self, data: bytes) -> bytes:
+    def answer_info(self, data: bytes) -> bytes:
         """Return the count of memories, or a memory's type, size and serial number.
 
-        The answer is the request alone for a memory that does not exist, and ends in ENOEXEC for such a command.
+        For a memory that does not exist, the answer is the request alone; for an unknown command, the command and
+        ENOEXEC.
         """
         if data == bytes([COUNT]):
             return bytes([COUNT, len(self.regions)])
@@ -86,33 +89,33 @@ class Memory:
             return data + struct.pack("<BI", region.memory_type, len(region.content)) + region.serial
         return data[:1] + bytes([errno.ENOEXEC])
 
-    def read(self, data: bytes) -> bytes:
+    def answer_read(self, data: bytes) -> bytes:
         """Return the request, 0 and the bytes; EINVAL instead of 0 outside a memory."""
-        header, length = _split(data)
-        memory_id, address = _PLACE.unpack(header)
-        if len(length) != 1 or length[0] > MOST_AT_ONCE or not self._has(memory_id, address, length[0]):
+        header, length = _split_header(data)
+        memory_id, address = _HEADER.unpack(header)
+        if len(length) != 1 or length[0] > MAX_READ_BYTES or not self._is_inside(memory_id, address, length[0]):
             return header + bytes([errno.EINVAL])
         return header + b"\0" + bytes(self.regions[memory_id].content[address : address + length[0]])
 
-    def write(self, data: bytes) -> bytes:
+    def answer_write(self, data: bytes) -> bytes:
         """Return the memory, the address and 0; EINVAL instead of 0 outside a memory."""
-        header, content = _split(data)
-        memory_id, address = _PLACE.unpack(header)
-        if not content or not self._has(memory_id, address, len(content)):
+        header, content = _split_header(data)
+        memory_id, address = _HEADER.unpack(header)
+        if not content or not self._is_inside(memory_id, address, len(content)):
             return header + bytes([errno.EINVAL])
         self.regions[memory_id].write(address, content)
         return header + b"\0"
 
-    def _has(self, memory_id: int, address: int, length: int) -> bool:
+    def _is_inside(self, memory_id: int, address: int, length: int) -> bool:
         return memory_id < len(self.regions) and address + length <= len(self.regions[memory_id].content)
 
 
-def _split(data: bytes) -> tuple[bytes, bytes]:
+def _split_header(data: bytes) -> tuple[bytes, bytes]:
     """Split a packet into memory number and address, padded with zeros if it is too short for them, and the remainder."""
-    return _padded(data[: _PLACE.size], _PLACE.size), data[_PLACE.size :]
+    return _pad_bytes(data[: _HEADER.size], _HEADER.size), data[_HEADER.size :]
 
 
-def _padded(data: bytes, size: int) -> bytes:
+def _pad_bytes(data: bytes, size: int) -> bytes:
     return data + bytes(size - len(data))
 
 

@@ -10,13 +10,13 @@ import math
 from contextlib import suppress
 from pathlib import Path
 
-from samara.control.policy_c import PREFIX, Boundary, Exported, PolicyInputs, Units, write_policy_c
+from samara.control.policy_c import C_PREFIX, ExportedPolicy, PolicyInputs, PolicyInterface, Units, write_policy_c
 from samara.control.policy_file import Policy
 from samara.core.atomic_files import write_text
 from samara.core.quantity import Scalar
 from samara.core.version import __version__
 from samara.export.c_syntax import comment
-from samara.link.motor_outputs import outputs_of_command, rotor_of_output
+from samara.link.motor_outputs import motor_outputs_from_command, rotor_order
 from samara.physics.frames import (
     attitude_enu_flu_from_ned_frd,
     attitude_ned_frd_from_nwu_flu,
@@ -26,7 +26,7 @@ from samara.physics.types import Command, Vehicle
 from samara.vehicles.limits import command_bounds
 
 MIXER = "samara_mixer"
-FILES = (f"{PREFIX}.h", f"{PREFIX}.c", f"{MIXER}.h", f"{MIXER}.c")
+FILES = (f"{C_PREFIX}.h", f"{C_PREFIX}.c", f"{MIXER}.h", f"{MIXER}.c")
 WIRINGS = {"betaflight": "in (yaw_motors_reversed = OFF)", "betaflight_props_out": "out (yaw_motors_reversed = ON)"}
 RAD_PER_DEG = math.pi / 180.0
 FRAMES = (
@@ -38,9 +38,9 @@ UNITS = Units(
     v="[cm/s], east, north, up",
     q="imuAttitudeQuaternion: w, x, y, z, into north, west, up",
     omega="[deg/s], gyro.gyroADCf: roll right, pitch down, yaw left",
-    moving="[cm], east, north, up, and its derivatives by time below",
+    reference="[cm], east, north, up, and its derivatives by time below",
     yaw="[deg], clockwise from north",
-    given="The throttle of each motor, 0 to 1 of what its ESC takes: 1 rear right, 2 front right, 3 rear left, 4 front left",
+    output="The throttle of each motor, 0 to 1 of what its ESC takes: 1 rear right, 2 front right, 3 rear left, 4 front left",
 )
 
 
@@ -48,20 +48,20 @@ def wiring(vehicle: Vehicle) -> tuple[str, tuple[int, ...]]:
     """Return which of Betaflight's two quadrotors X a vehicle is, and the rotor of each motor; raise ValueError if neither."""
     inwards, outwards = WIRINGS
     try:
-        return inwards, rotor_of_output(vehicle, inwards)
+        return inwards, rotor_order(vehicle, inwards)
     except ValueError:
         with suppress(ValueError):
-            return outwards, rotor_of_output(vehicle, outwards)
+            return outwards, rotor_order(vehicle, outwards)
         raise
 
 
-def betaflight_boundary(vehicle: Vehicle) -> Boundary:
+def betaflight_boundary(vehicle: Vehicle) -> PolicyInterface:
     """Return Betaflight's axes, units and motors; raise ValueError for a vehicle that is not its quadrotor X."""
     if len(vehicle.rotors) != 4:
         raise ValueError(f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; betaflight's QUADX has 4")
     _, order = wiring(vehicle)
     if command_bounds(vehicle) is None:
-        raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected one that rotors drive")
+        raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected a vehicle with rotors")
 
     def samara_inputs(inputs: PolicyInputs) -> PolicyInputs:
         estimate = inputs.state
@@ -71,16 +71,18 @@ def betaflight_boundary(vehicle: Vehicle) -> Boundary:
             q_WB=attitude_enu_flu_from_ned_frd(attitude_ned_frd_from_nwu_flu(estimate.q_WB)),
             omega_B=estimate.omega_B * RAD_PER_DEG,
         )
-        return PolicyInputs(state, tuple(x * 0.01 for x in inputs.moving), yaw_enu_from_ned(inputs.yaw * RAD_PER_DEG))
+        return PolicyInputs(
+            state, tuple(x * 0.01 for x in inputs.derivatives), yaw_enu_from_ned(inputs.yaw * RAD_PER_DEG)
+        )
 
     def motor_outputs(command: Command) -> tuple[Scalar, ...]:
-        outputs = outputs_of_command(command, vehicle)
+        outputs = motor_outputs_from_command(command, vehicle)
         return tuple(outputs[k] for k in order)
 
-    return Boundary(FRAMES, UNITS, samara_inputs, motor_outputs, measures_rotors=False, small_stack=True)
+    return PolicyInterface(FRAMES, UNITS, samara_inputs, motor_outputs, measures_rotors=False, small_stack=True)
 
 
-def write_betaflight_policy(policy: Policy, vehicle: Vehicle, folder: str | Path) -> Exported:
+def write_betaflight_policy(policy: Policy, vehicle: Vehicle, folder: str | Path) -> ExportedPolicy:
     """Write the policy, and a mixer that feeds it from Betaflight's variables and sets `motor[]`."""
     boundary = betaflight_boundary(vehicle)
     spin_note = (
@@ -113,10 +115,10 @@ def _mixer_header(notice: str) -> str:
 
 #include "common/time.h"
 
-#include "{PREFIX}.h"
+#include "{C_PREFIX}.h"
 
 {comment(call)}
-bool samaraMix(timeUs_t currentTimeUs, const {PREFIX}_reference *reference);
+bool samaraMix(timeUs_t currentTimeUs, const {C_PREFIX}_reference *reference);
 """
 
 
@@ -142,42 +144,42 @@ def _mixer(notice: str) -> str:
 
 #include "{MIXER}.h"
 
-static {PREFIX}_memory memory;
+static {C_PREFIX}_memory memory;
 static bool flying;
 static timeUs_t actedAt;
-static float throttle[{PREFIX.upper()}_ROTORS];
+static float throttle[{C_PREFIX.upper()}_ROTORS];
 
-static void act(const positionEstimate3d_t *position, const {PREFIX}_reference *reference, float dt)
+static void act(const positionEstimate3d_t *position, const {C_PREFIX}_reference *reference, float dt)
 {{
     const quaternion_t *q = &imuAttitudeQuaternion;
-    const {PREFIX}_state estimate = {{
+    const {C_PREFIX}_state estimate = {{
         .p = {{ position->position.x, position->position.y, position->position.z }},
         .v = {{ position->velocity.x, position->velocity.y, position->velocity.z }},
         .q = {{ q->w, q->x, q->y, q->z }},
         .omega = {{ gyro.gyroADCf[X], gyro.gyroADCf[Y], gyro.gyroADCf[Z] }},
     }};
-    {PREFIX}_act(&estimate, reference, &memory, dt, throttle);
+    {C_PREFIX}_act(&estimate, reference, &memory, dt, throttle);
 }}
 
-bool samaraMix(timeUs_t currentTimeUs, const {PREFIX}_reference *reference)
+bool samaraMix(timeUs_t currentTimeUs, const {C_PREFIX}_reference *reference)
 {{
     const positionEstimate3d_t *position = positionEstimatorGetEstimate();
     if (reference == NULL || !ARMING_FLAG(ARMED) || !position->isValidXY || !position->isValidZ) {{
         flying = false;
         return false;
     }}
-    const float elapsed = flying ? cmpTimeUs(currentTimeUs, actedAt) * 1e-6f : {PREFIX.upper()}_PERIOD;
+    const float elapsed = flying ? cmpTimeUs(currentTimeUs, actedAt) * 1e-6f : {C_PREFIX.upper()}_PERIOD;
     if (!flying) {{
-        {PREFIX}_start(&memory);
+        {C_PREFIX}_start(&memory);
         flying = true;
     }}
-    if (elapsed >= {PREFIX.upper()}_PERIOD) {{
+    if (elapsed >= {C_PREFIX.upper()}_PERIOD) {{
         act(position, reference, elapsed);
         actedAt = currentTimeUs;
     }}
     const float idle = motorConvertFromExternal(PWM_RANGE_MIN + 1); // the lowest value above a stop
     const float full = motorConvertFromExternal(PWM_RANGE_MAX);
-    for (int k = 0; k < {PREFIX.upper()}_ROTORS; k++) {{
+    for (int k = 0; k < {C_PREFIX.upper()}_ROTORS; k++) {{
         const float fraction = throttle[k] >= 0.0f ? throttle[k] : 0.0f; // 0 for NaN
         motor[k] = constrainf(idle + fraction * (full - idle), getMotorOutputLow(), getMotorOutputHigh());
     }}

@@ -9,14 +9,14 @@ import math
 from pathlib import Path
 
 from samara.control.policy_c import (
-    PREFIX,
-    Boundary,
-    Exported,
+    C_PREFIX,
+    ExportedPolicy,
     PolicyInputs,
+    PolicyInterface,
     Units,
     commanded_speeds,
-    motors_in_hover,
-    read_of_reference,
+    lag_motors_in_hover,
+    reference_derivatives,
     write_policy_c,
 )
 from samara.control.policy_file import Policy
@@ -24,13 +24,13 @@ from samara.core.atomic_files import write_text
 from samara.core.quantity import Scalar
 from samara.core.version import __version__
 from samara.export.c_syntax import comment
-from samara.link.motor_outputs import rotor_of_output
+from samara.link.motor_outputs import rotor_order
 from samara.physics.rotors.rotor import rotor_load
 from samara.physics.types import Command, Vehicle
 
-RATE = 1000  # [Hz] of the firmware's stabilizer
+STABILIZER_RATE = 1000  # [Hz] of the firmware's stabilizer
 CONTROLLER = "samara_controller.c"
-FILES = (f"{PREFIX}.h", f"{PREFIX}.c", CONTROLLER, "Kbuild", "app-config", "Makefile")
+FILES = (f"{C_PREFIX}.h", f"{C_PREFIX}.c", CONTROLLER, "Kbuild", "app-config", "Makefile")
 RAD_PER_DEG = math.pi / 180.0
 FRAMES = (
     "those of the Crazyflie's firmware. World: x, y, z up; body: forward, left, up. Quaternions are Hamilton's, scalar first, "
@@ -41,40 +41,40 @@ UNITS = Units(
     v="[m/s], state->velocity, world axes",
     q="state->attitudeQuaternion: w, x, y, z",
     omega="[deg/s], sensors->gyro, body axes",
-    moving="[m], setpoint->position, and its derivatives by time below",
+    reference="[m], setpoint->position, and its derivatives by time below",
     yaw="[deg], counter-clockwise from x",
-    given="The thrust of each motor [N], M1 front right, M2 back right, M3 back left, M4 front left",
+    output="The thrust of each motor [N], M1 front right, M2 back right, M3 back left, M4 front left",
 )
 
 
-def crazyflie_boundary(vehicle: Vehicle) -> Boundary:
+def crazyflie_boundary(vehicle: Vehicle) -> PolicyInterface:
     """Return the firmware's axes, units and motors; raise ValueError for a vehicle with another layout."""
-    order, motors = rotor_of_output(vehicle, "crazyflie"), motors_in_hover(vehicle)
+    order, motors = rotor_order(vehicle, "crazyflie"), lag_motors_in_hover(vehicle)
 
     def samara_inputs(inputs: PolicyInputs) -> PolicyInputs:
         omega_B = inputs.state.omega_B * RAD_PER_DEG
-        return PolicyInputs(inputs.state._replace(omega_B=omega_B), inputs.moving, inputs.yaw * RAD_PER_DEG)
+        return PolicyInputs(inputs.state._replace(omega_B=omega_B), inputs.derivatives, inputs.yaw * RAD_PER_DEG)
 
     def thrusts(command: Command) -> tuple[Scalar, ...]:
         """T = kF Ω² at the steady speed of each motor  [N]."""
         speeds = commanded_speeds(command, vehicle, motors)
         return tuple(rotor_load(speeds[k], vehicle.rotors[k]).thrust for k in order)
 
-    return Boundary(FRAMES, UNITS, samara_inputs, thrusts, measures_rotors=False, small_stack=True)
+    return PolicyInterface(FRAMES, UNITS, samara_inputs, thrusts, measures_rotors=False, small_stack=True)
 
 
-def write_crazyflie_policy(policy: Policy, vehicle: Vehicle, folder: str | Path) -> Exported:
+def write_crazyflie_policy(policy: Policy, vehicle: Vehicle, folder: str | Path) -> ExportedPolicy:
     """Write an app for the firmware's build: the policy, the controller that calls it, Kbuild, app-config and Makefile."""
-    if policy.period * RATE < 1.0 - 1e-6:
+    if policy.period * STABILIZER_RATE < 1.0 - 1e-6:
         raise ValueError(
             f"{policy.folder or 'the policy'}: acts every {policy.period * 1e3:g} ms; the Crazyflie's stabilizer runs every "
-            f"{1e3 / RATE:g} ms"
+            f"{1e3 / STABILIZER_RATE:g} ms"
         )
     exported = write_policy_c(policy, vehicle, folder, crazyflie_boundary(vehicle))
     notice = f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}."
     objects = " ".join(f"{Path(name).stem}.o" for name in FILES if name.endswith(".c"))
     for name, text in (
-        (CONTROLLER, _controller(notice, steps_of(policy.period), read_of_reference(policy))),
+        (CONTROLLER, _controller(notice, steps_per_action(policy.period), reference_derivatives(policy))),
         ("Kbuild", f"obj-y += {objects}\n"),
         (
             "app-config",
@@ -86,9 +86,9 @@ def write_crazyflie_policy(policy: Policy, vehicle: Vehicle, folder: str | Path)
     return exported
 
 
-def steps_of(period: float) -> int:
+def steps_per_action(period: float) -> int:
     """Return the stabilizer steps between two actions, rounded down."""
-    return max(1, math.floor(period * RATE * (1.0 + 1e-6)))
+    return max(1, math.floor(period * STABILIZER_RATE * (1.0 + 1e-6)))
 
 
 _MAKEFILE = """# make CRAZYFLIE_BASE=/path/to/crazyflie-firmware
@@ -99,20 +99,20 @@ include $(CRAZYFLIE_BASE)/tools/make/oot.mk
 """
 
 
-TAKEN = {"p": "position", "v": "velocity", "a": "acceleration", "j": "jerk"}
+SETPOINT_FIELDS = {"p": "position", "v": "velocity", "a": "acceleration", "j": "jerk"}
 
 
-def _taken(reads: str, axes: str) -> str:
+def _setpoint_lines(reads: str, axes: str) -> str:
     """C lines that copy the setpoint along axes on which it is absolute."""
     lines = (
-        f"reference.{symbol}[{'xyz'.index(axis)}] = setpoint->{TAKEN[symbol]}.{axis};"
+        f"reference.{symbol}[{'xyz'.index(axis)}] = setpoint->{SETPOINT_FIELDS[symbol]}.{axis};"
         for symbol in reads
         for axis in axes
     )
     return "\n        ".join(lines)
 
 
-def _resting(reads: str, axes: str) -> str:
+def _zero_lines(reads: str, axes: str) -> str:
     return "\n        ".join(
         f"reference.{symbol}[{'xyz'.index(axis)}] = 0.0f;" for symbol in reads[1:] for axis in axes
     )
@@ -135,7 +135,7 @@ def _controller(notice: str, steps: int, reads: str) -> str:
 #include "math3d.h"
 #include "platform_defaults.h"
 
-#include "{PREFIX}.h"
+#include "{C_PREFIX}.h"
 
 #ifndef CONFIG_ENABLE_THRUST_BAT_COMPENSATED
 #error "the policy gives thrusts: build with CONFIG_ENABLE_THRUST_BAT_COMPENSATED, which makes them into PWM"
@@ -143,8 +143,8 @@ def _controller(notice: str, steps: int, reads: str) -> str:
 
 #define STEPS {steps} /* of the stabilizer, 1 ms each, between two actions */
 
-static {PREFIX}_memory memory;
-static {PREFIX}_reference reference;
+static {C_PREFIX}_memory memory;
+static {C_PREFIX}_reference reference;
 static bool has_reference;
 
 void appMain() {{
@@ -152,21 +152,21 @@ void appMain() {{
 }}
 
 static void begin(const state_t *state) {{
-    reference = ({PREFIX}_reference){{.p = {{state->position.x, state->position.y, state->position.z}}}};
+    reference = ({C_PREFIX}_reference){{.p = {{state->position.x, state->position.y, state->position.z}}}};
     reference.yaw = state->attitude.yaw;
     has_reference = true;
 }}
 
 static void update_reference(const setpoint_t *setpoint) {{
     if (setpoint->mode.x == modeAbs && setpoint->mode.y == modeAbs) {{
-        {_taken(reads, "xy")}
+        {_setpoint_lines(reads, "xy")}
     }} else {{
-        {_resting(reads, "xy")}
+        {_zero_lines(reads, "xy")}
     }}
     if (setpoint->mode.z == modeAbs) {{
-        {_taken(reads, "z")}
+        {_setpoint_lines(reads, "z")}
     }} else {{
-        {_resting(reads, "z")}
+        {_zero_lines(reads, "z")}
     }}
     const quaternion_t *q = &setpoint->attitudeQuaternion;
     if (setpoint->mode.yaw == modeAbs) {{
@@ -177,7 +177,7 @@ static void update_reference(const setpoint_t *setpoint) {{
 }}
 
 void controllerOutOfTreeInit(void) {{
-    {PREFIX}_start(&memory);
+    {C_PREFIX}_start(&memory);
     has_reference = false;
 }}
 
@@ -190,7 +190,7 @@ void controllerOutOfTree(
     const stabilizerStep_t stabilizerStep) {{
     control->controlMode = controlModeForce;
     if (setpoint->mode.z == modeDisable) {{
-        for (int k = 0; k < {PREFIX.upper()}_ROTORS; k++) {{
+        for (int k = 0; k < {C_PREFIX.upper()}_ROTORS; k++) {{
             control->normalizedForces[k] = 0.0f;
         }}
         controllerOutOfTreeInit();
@@ -204,15 +204,15 @@ void controllerOutOfTree(
     }}
     update_reference(setpoint);
     const quaternion_t *q = &state->attitudeQuaternion;
-    const {PREFIX}_state estimate = {{
+    const {C_PREFIX}_state estimate = {{
         .p = {{state->position.x, state->position.y, state->position.z}},
         .v = {{state->velocity.x, state->velocity.y, state->velocity.z}},
         .q = {{q->w, q->x, q->y, q->z}},
         .omega = {{sensors->gyro.x, sensors->gyro.y, sensors->gyro.z}},
     }};
-    float thrust[{PREFIX.upper()}_ROTORS];
-    {PREFIX}_act(&estimate, &reference, &memory, STEPS / {float(RATE)}f, thrust);
-    for (int k = 0; k < {PREFIX.upper()}_ROTORS; k++) {{
+    float thrust[{C_PREFIX.upper()}_ROTORS];
+    {C_PREFIX}_act(&estimate, &reference, &memory, STEPS / {float(STABILIZER_RATE)}f, thrust);
+    for (int k = 0; k < {C_PREFIX.upper()}_ROTORS; k++) {{
         const float fraction = thrust[k] / THRUST_MAX;
         control->normalizedForces[k] = fraction >= 0.0f ? fraction : 0.0f; /* NaN stops the motor */
     }}

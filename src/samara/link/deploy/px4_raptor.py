@@ -16,30 +16,30 @@ from pathlib import Path
 
 import numpy as np
 
-from samara.control.action_space import OF_ROTORS
+from samara.control.action_space import ROTOR_ACTIONS
 from samara.control.policy import (
     RAPTOR_BOUNDS,
     RAPTOR_LAYERS,
     RAPTOR_PERIOD,
-    published_tensors,
+    bundled_policy,
+    published_raptor_tensors,
     raptor_policy,
-    shipped_policy,
 )
-from samara.control.policy_file import WEIGHTS, Policy, evaluate, initial_hidden, network_of
-from samara.control.registry import LEARNT, Tuned, as_tuned
+from samara.control.policy_file import WEIGHTS_FILE, Policy, build_network, evaluate_network, initial_hidden
+from samara.control.registry import TRAINED, ControllerSpec, coerce_controller_spec
 from samara.core.atomic_files import atomic_write
 from samara.core.safetensors import read_tensors
 from samara.core.types import Array
-from samara.link.motor_outputs import rotor_of_output
+from samara.link.motor_outputs import rotor_order
 from samara.physics.types import Vehicle
 from samara.vehicles.limits import command_bounds
 
 Tensors = Mapping[str, Array]
 
-ON_CARD = "raptor/policy.tar"  # on the SD card
-INPUTS, SEEN = 22, 18  # inputs, and those before the last action
-EXAMPLE = (500, 2)  # steps and flights, as in PX4's archive: the offsets of its data are compiled into PX4
-NAMES = {
+ARCHIVE_PATH = "raptor/policy.tar"  # on the SD card
+INPUTS, STATE_INPUTS = 22, 18  # inputs, and those before the last action
+EXAMPLE_SHAPE = (500, 2)  # steps and flights, as in PX4's archive: the offsets of its data are compiled into PX4
+ARCHIVE_NAMES = {
     "0.weight": "0/weights",
     "0.bias": "0/biases",
     "1.weight_ih": "1/weights_input",
@@ -51,34 +51,36 @@ NAMES = {
     "2.bias": "2/biases",
 }
 """Names of the arrays in a policy folder, and in the archive."""
-METAS = {
+LAYER_METADATA = {
     "0": "activation_function: RELU\ntype: dense\n",
     "1": "type: gru\n",
     "2": "activation_function: IDENTITY\ntype: dense\n",
 }
 
 
-def archive_of(controller: object, vehicle: Vehicle) -> bytes:
+def controller_archive(controller: object, vehicle: Vehicle) -> bytes:
     """Build the archive of a scenario's controller; raise ValueError if the controller is not a policy."""
-    spec = as_tuned(controller)
-    name = spec.name if isinstance(spec, Tuned) else "a function" if spec is not None else "none"
-    if name not in LEARNT:
+    spec = coerce_controller_spec(controller)
+    name = spec.name if isinstance(spec, ControllerSpec) else "a function" if spec is not None else "none"
+    if name not in TRAINED:
         raise ValueError(
-            f"autopilot.mode is 'raptor' and the controller is {name}; expected a policy that PX4 can fly: {', '.join(LEARNT)}"
+            f"autopilot.mode is 'raptor' and the controller is {name}; expected a policy that PX4 can fly: {', '.join(TRAINED)}"
         )
-    policy = shipped_policy("universal") if name == "universal" else spec.chosen["file"] if name == "policy" else None
-    return archive_bytes(raptor_tensors(policy, vehicle), _named(policy))
+    policy = (
+        bundled_policy("universal") if name == "universal" else spec.option_values["file"] if name == "policy" else None
+    )
+    return archive_bytes(raptor_tensors(policy, vehicle), _checkpoint_name(policy))
 
 
 def write_px4_raptor(policy: Policy | None, vehicle: Vehicle, path: str | Path) -> Path:
     """Write the archive of a policy, or of RAPTOR's published weights for None, for a quadrotor X."""
     tensors = raptor_tensors(policy, vehicle)
     with atomic_write(path) as temporary:
-        temporary.write_bytes(archive_bytes(tensors, _named(policy)))
+        temporary.write_bytes(archive_bytes(tensors, _checkpoint_name(policy)))
     return Path(path)
 
 
-def _named(policy: Policy | None) -> str:
+def _checkpoint_name(policy: Policy | None) -> str:
     return "raptor" if policy is None else f"samara {policy.task} {policy.digest[:12]}"
 
 
@@ -86,32 +88,32 @@ def raptor_tensors(policy: Policy | None, vehicle: Vehicle) -> dict[str, Array]:
     """Convert the weights to the module's conventions; raise ValueError if the policy has another architecture."""
     if policy is None:
         raptor_policy(vehicle)  # raises ValueError for a vehicle that it cannot fly
-        return {name: np.asarray(array, dtype=np.float32) for name, array in published_tensors().items()}
-    _require(policy)
-    fitted, order, bounds = policy.fitted(vehicle), rotor_of_output(vehicle, "crazyflie"), command_bounds(vehicle)
+        return {name: np.asarray(array, dtype=np.float32) for name, array in published_raptor_tensors().items()}
+    _require_compatible(policy)
+    fitted, order, bounds = policy.adapt(vehicle), rotor_order(vehicle, "crazyflie"), command_bounds(vehicle)
     if bounds is None or fitted.trim is None:
-        raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected one that rotors drive")
-    tensors = {name: array.astype(float) for name, array in read_tensors(dict(fitted.files)[WEIGHTS]).items()}
+        raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected a vehicle with rotors")
+    tensors = {name: array.astype(float) for name, array in read_tensors(dict(fitted.files)[WEIGHTS_FILE]).items()}
     if fitted.observation == "state_error":  # the module's inputs include the last action: zero weights ignore it
-        tensors["0.weight"] = np.pad(tensors["0.weight"], ((0, 0), (0, INPUTS - SEEN)))
+        tensors["0.weight"] = np.pad(tensors["0.weight"], ((0, 0), (0, INPUTS - STATE_INPUTS)))
     # a policy for any quadrotor has this order already
-    rotors = list(range(len(order))) if fitted.order else list(order)
+    rotors = list(range(len(order))) if fitted.rotor_order else list(order)
     width = [bounds[k].high - bounds[k].low for k in order]
-    c = np.array([(fitted.trim.centre[k] - bounds[k].low) / w for k, w in zip(order, width, strict=True)])
-    r = np.array([fitted.trim.reach[k] / w for k, w in zip(order, width, strict=True)])
-    last_action = tensors["0.weight"][:, [SEEN + k for k in rotors]]
-    tensors["0.weight"][:, SEEN:] = last_action / (2.0 * r)
+    c = np.array([(fitted.trim.offset[k] - bounds[k].low) / w for k, w in zip(order, width, strict=True)])
+    r = np.array([fitted.trim.scale[k] / w for k, w in zip(order, width, strict=True)])
+    last_action = tensors["0.weight"][:, [STATE_INPUTS + k for k in rotors]]
+    tensors["0.weight"][:, STATE_INPUTS:] = last_action / (2.0 * r)
     tensors["0.bias"] += last_action @ ((0.5 - c) / r)
     tensors["2.weight"] = 2.0 * r[:, None] * tensors["2.weight"][rotors]
     tensors["2.bias"] = 2.0 * (c + r * tensors["2.bias"][rotors]) - 1.0
     return {name: array.astype(np.float32) for name, array in tensors.items()}
 
 
-def _require(policy: Policy) -> None:
+def _require_compatible(policy: Policy) -> None:
     source = policy.folder or "the policy"
-    layer_types = [(layer.kind, layer.size, layer.activation) for layer in policy.kinds]
+    layer_types = [(layer.type, layer.size, layer.activation) for layer in policy.layers]
     if layer_types != [
-        (layer.kind, layer.size, layer.activation if layer.kind == "dense" else "tanh") for layer in RAPTOR_LAYERS
+        (layer.type, layer.size, layer.activation if layer.type == "dense" else "tanh") for layer in RAPTOR_LAYERS
     ]:
         layers = ", ".join(
             f"{layer_type} {size}" + (f" {activation}" if layer_type == "dense" else "")
@@ -120,7 +122,7 @@ def _require(policy: Policy) -> None:
         raise ValueError(
             f"{source}: its layers are {layers}; PX4's mc_raptor is built for dense 16 relu, gru 16, dense 4 linear"
         )
-    if policy.observation not in ("raptor", "state_error") or policy.action not in OF_ROTORS:
+    if policy.observation not in ("raptor", "state_error") or policy.action not in ROTOR_ACTIONS:
         raise ValueError(
             f"{source}: observes {policy.observation} and commands {policy.action}; expected the observation raptor or "
             "state_error and commands for rotors, as PX4's mc_raptor has"
@@ -135,8 +137,8 @@ def _require(policy: Policy) -> None:
 
 
 def archive_bytes(tensors: Tensors, name: str, example: tuple[Array, Array] | None = None) -> bytes:
-    """Serialise the tar file; equal tensors give equal bytes. `example` defaults to `drawn_example`."""
-    observations, actions = example or drawn_example(tensors)
+    """Serialise the tar file; equal tensors give equal bytes. `example` defaults to `random_example`."""
+    observations, actions = example or random_example(tensors)
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar:
 
@@ -151,8 +153,8 @@ def archive_bytes(tensors: Tensors, name: str, example: tuple[Array, Array] | No
             add(f"{path}/data", np.ascontiguousarray(array, dtype="<f4").tobytes())
 
         add("actor/meta", f"checkpoint_name: {name}\ntype: sequential\n".encode())
-        for layer, meta in METAS.items():
-            for name_in_policy, name_in_archive in NAMES.items():
+        for layer, meta in LAYER_METADATA.items():
+            for name_in_policy, name_in_archive in ARCHIVE_NAMES.items():
                 if name_in_archive.startswith(f"{layer}/"):
                     tensor(f"actor/layers/{name_in_archive}/parameters", np.asarray(tensors[name_in_policy]))
             add(f"actor/layers/{layer}/meta", meta.encode())
@@ -161,9 +163,9 @@ def archive_bytes(tensors: Tensors, name: str, example: tuple[Array, Array] | No
     return file.getvalue()
 
 
-def drawn_example(tensors: Tensors, seed: int = 0) -> tuple[Array, Array]:
+def random_example(tensors: Tensors, seed: int = 0) -> tuple[Array, Array]:
     """Draw random observations within RAPTOR's limits and evaluate the policy on them: arrays (steps, flights, values)."""
-    steps, flights = EXAMPLE
+    steps, flights = EXAMPLE_SHAPE
     rng = np.random.default_rng(seed)
     observations = rng.uniform(-1.0, 1.0, (steps, flights, INPUTS))
     observations[..., :3] *= RAPTOR_BOUNDS.position
@@ -172,11 +174,11 @@ def drawn_example(tensors: Tensors, seed: int = 0) -> tuple[Array, Array]:
     observations[..., 3:12] = rotations.reshape(steps, flights, 9)
     observations[..., 12:15] *= RAPTOR_BOUNDS.velocity
     observations = observations.astype(np.float32)
-    network = network_of(RAPTOR_LAYERS, INPUTS, tensors)
+    network = build_network(RAPTOR_LAYERS, INPUTS, tensors)
     actions = np.empty((steps, flights, len(np.asarray(tensors["2.bias"]))), dtype=np.float32)
     for flight in range(flights):
         hidden = initial_hidden(network)
         for step in range(steps):
-            action, hidden = evaluate(network, observations[step, flight].tolist(), hidden)
+            action, hidden = evaluate_network(network, observations[step, flight].tolist(), hidden)
             actions[step, flight] = action
     return observations, actions

@@ -17,49 +17,49 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.policy_file import Policy, Trim
+from samara.control.policy_file import ActionTrim, Policy
 from samara.core.atomic_files import atomic_write, write_text
 from samara.core.block_ops import ACTIVATIONS, Layer
 from samara.core.lazy_import import MissingExtraError
 from samara.core.types import Array
 from samara.core.version import __version__
 from samara.export.c_syntax import comment
-from samara.link.motor_outputs import rotor_of_output
+from samara.link.motor_outputs import rotor_order
 from samara.physics.types import Vehicle
 from samara.vehicles.limits import command_bounds
 
 FILES = ("control_net.tflite", "control_net.cpp", "control_net.hpp")
 SYMBOL = "control_net_tflite"  # as in mc_nn_control.cpp
 INPUTS = 15
-SLOWEST, FASTEST = 11_000, 22_000  # [rpm] that encode the minimum and the maximum of a command
+MIN_RPM, MAX_RPM = 11_000, 22_000  # [rpm] that encode the minimum and the maximum of a command
 PARAMETERS = {
-    "MC_NN_MIN_RPM": float(SLOWEST),
-    "MC_NN_MAX_RPM": float(FASTEST),
-    "MC_NN_THRST_COEF": 2e5 / (FASTEST / 60.0) ** 2,
+    "MC_NN_MIN_RPM": float(MIN_RPM),
+    "MC_NN_MAX_RPM": float(MAX_RPM),
+    "MC_NN_THRST_COEF": 2e5 / (MAX_RPM / 60.0) ** 2,
     "THR_MDL_FAC": 0.8,
 }
 """Parameters for PX4: an output from −1 to 1 covers the full command range, and THR_MDL_FAC cancels the module's curve."""
 KNOTS = 32  # of the piecewise linear curve of each motor
-LEAST = 0.002  # fraction of the command range: rounding below 0 would make PX4 stop the motor
-PER_LINE = 12
+MIN_COMMAND_FRACTION = 0.002  # fraction of the command range: rounding below 0 would make PX4 stop the motor
+BYTES_PER_LINE = 12
 
 
-class Network(NamedTuple):
+class DenseLayers(NamedTuple):
     """Layers as matrices (out, in) and biases, with a ReLU after each but the last; and the parameters that PX4 needs."""
 
     layers: tuple[tuple[Array, Array], ...]
     parameters: dict[str, float]
 
 
-class Written(NamedTuple):
+class WrittenNetwork(NamedTuple):
     """The files, the size of the network, and the parameters that PX4 needs."""
 
     paths: tuple[Path, ...]
-    numbers: int
+    parameter_count: int
     parameters: dict[str, float]
 
 
-def write_px4_nn(policy: Policy, vehicle: Vehicle, folder: str | Path) -> Written:
+def write_px4_nn(policy: Policy, vehicle: Vehicle, folder: str | Path) -> WrittenNetwork:
     """Write control_net.tflite, and control_net.cpp and .hpp with the same bytes, which replace PX4's."""
     network = px4_network(policy, vehicle)
     data = tflite_bytes(network.layers)
@@ -70,16 +70,16 @@ def write_px4_nn(policy: Policy, vehicle: Vehicle, folder: str | Path) -> Writte
     write_text(paths[1], _source(data, notice))
     write_text(paths[2], _header(data, notice))
     parameter_count = sum(matrix.size + bias.size for matrix, bias in network.layers)
-    return Written(paths, parameter_count, network.parameters)
+    return WrittenNetwork(paths, parameter_count, network.parameters)
 
 
-def px4_network(policy: Policy, vehicle: Vehicle) -> Network:
+def px4_network(policy: Policy, vehicle: Vehicle) -> DenseLayers:
     """Convert a policy to the network that the module computes; raise ValueError if the module cannot compute it."""
-    _require(policy)
-    fitted, order = policy.fitted(vehicle), rotor_of_output(vehicle, "px4")
+    _require_compatible(policy)
+    fitted, order = policy.adapt(vehicle), rotor_order(vehicle, "px4")
     assert fitted.trim is not None
-    _shares(vehicle)
-    min_speed, max_speed = SLOWEST / 60.0, FASTEST / 60.0
+    _command_limits(vehicle)
+    min_speed, max_speed = MIN_RPM / 60.0, MAX_RPM / 60.0
     k = 2.0 / max_speed**2
     layers = [(np.array(layer.weights), np.array(layer.bias)) for layer in fitted.network if isinstance(layer, Layer)]
     matrix, bias = layers.pop()
@@ -90,28 +90,30 @@ def px4_network(policy: Policy, vehicle: Vehicle) -> Network:
     def curve(rotor: int) -> Callable[[Array], Array]:
         def output(z: Array) -> Array:
             """k n² − 1 as a function of the last layer's output for one rotor."""
-            command_fraction = np.clip(_share(_activate(last.activation, z), rotor, fitted.trim, vehicle), LEAST, 1.0)
+            command_fraction = np.clip(
+                _command_fraction(_activate(last.activation, z), rotor, fitted.trim, vehicle), MIN_COMMAND_FRACTION, 1.0
+            )
             return np.asarray(k * (min_speed + command_fraction * (max_speed - min_speed)) ** 2 - 1.0)
 
         return output
 
     first_knot, lines = _piecewise_linear_layers([curve(rotor) for rotor in order])
     layers.append((matrix[rows], bias[rows] - first_knot))
-    return Network((*layers, *lines), PARAMETERS)
+    return DenseLayers((*layers, *lines), PARAMETERS)
 
 
-def _require(policy: Policy) -> None:
+def _require_compatible(policy: Policy) -> None:
     source = policy.folder or "the policy"
     hidden = [layer.activation if isinstance(layer, Layer) else "gru" for layer in policy.network[:-1]]
     if any(activation != "relu" for activation in hidden):
         raise ValueError(
             f"{source}: has hidden layers of {', '.join(sorted(set(hidden)))}; PX4's mc_nn_control supports only relu: train "
-            "one with samara learn --sees px4_nn --activation relu"
+            "one with samara train --observation px4_nn --activation relu"
         )
     if policy.observation != "px4_nn":
         raise ValueError(
             f"{source}: has the observation {policy.observation}; PX4's mc_nn_control has px4_nn, {INPUTS} inputs: train one "
-            "with samara learn --sees px4_nn --activation relu"
+            "with samara train --observation px4_nn --activation relu"
         )
     if policy.action != "rotors":
         raise ValueError(f"{source}: commands {policy.action}; PX4's mc_nn_control takes rotors")
@@ -119,7 +121,7 @@ def _require(policy: Policy) -> None:
         raise ValueError(f"{source}: clips its observation to {policy.bounds}; PX4's mc_nn_control does not")
 
 
-def _shares(vehicle: Vehicle) -> tuple[float, float]:
+def _command_limits(vehicle: Vehicle) -> tuple[float, float]:
     """Return the minimum and maximum of the motor commands; raise ValueError if they differ between motors or do not exist."""
     bounds = set((command_bounds(vehicle) or ())[: len(vehicle.rotors)])
     if len(bounds) != 1:
@@ -131,11 +133,11 @@ def _shares(vehicle: Vehicle) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _share(action: Array, rotor: int, trim: Trim | None, vehicle: Vehicle) -> Array:
+def _command_fraction(action: Array, rotor: int, trim: ActionTrim | None, vehicle: Vehicle) -> Array:
     """u = centre + reach a, as a fraction of the command range."""
     assert trim is not None
-    low, high = _shares(vehicle)
-    return np.asarray((trim.centre[rotor] + trim.reach[rotor] * action - low) / (high - low))
+    low, high = _command_limits(vehicle)
+    return np.asarray((trim.offset[rotor] + trim.scale[rotor] * action - low) / (high - low))
 
 
 def _activate(name: str, z: Array) -> Array:
@@ -196,7 +198,7 @@ def tflite_bytes(layers: tuple[tuple[Array, Array], ...]) -> bytes:
         """Append data at a multiple of 16 bytes, as the format requires."""
         builder.StartVector(1, len(data), 16)
         head = builder.Head() - len(data)
-        builder.head = head
+        builder.header = head
         builder.Bytes[head : head + len(data)] = data
         return int(builder.EndVector())
 
@@ -270,7 +272,7 @@ def tflite_bytes(layers: tuple[tuple[Array, Array], ...]) -> bytes:
 
 
 def _source(data: bytes, notice: str) -> str:
-    lines = [data[k : k + PER_LINE] for k in range(0, len(data), PER_LINE)]
+    lines = [data[k : k + BYTES_PER_LINE] for k in range(0, len(data), BYTES_PER_LINE)]
     rows = "\n".join("\t" + " ".join(f"0x{byte:02x}," for byte in line) for line in lines)
     return f'{comment(notice)}\n#include "control_net.hpp"\n\nalignas(16) const unsigned char {SYMBOL}[] = {{\n{rows}\n}};\n'
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from samara.core.lazy_import import MissingExtraError
-from samara.record.ros2.messages import SIZES, fields_of, type_hash
+from samara.record.ros2.messages import NUMBER_FORMATS, message_fields, type_hash
 
 LOOPBACK = """<CycloneDDS><Domain>
   <General><Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces><AllowMulticast>false</AllowMulticast></General>
@@ -26,7 +26,7 @@ LAST_DOMAIN = 232  # a higher domain would have no valid port
 NODE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
 ENCLAVE = b"enclave=/;"
 """The user data by which ROS 2 recognises a participant as a ROS 2 context."""
-FATAL = 1  # DDS_LC_FATAL of Cyclone DDS
+LOG_FATAL = 1  # DDS_LC_FATAL of Cyclone DDS
 
 
 def cyclonedds(module: str) -> Any:
@@ -43,7 +43,7 @@ def silence_warnings() -> None:
     Every malformed packet on its port is a warning of 300 bytes on stderr, and any program on this machine can send them. The
     configuration (Tracing/Verbosity) does not apply to warnings.
     """
-    cyclonedds("internal").load_cyclonedds().dds_set_log_mask(FATAL)
+    cyclonedds("internal").load_cyclonedds().dds_set_log_mask(LOG_FATAL)
 
 
 def configuration(interface: str = "") -> str:
@@ -77,12 +77,12 @@ def endpoint_user_data(message_type: str) -> bytes:
     return f"typehash={type_hash(message_type)};".encode()
 
 
-def wire_topic(topic: str) -> str:
+def dds_topic_name(topic: str) -> str:
     """Convert '/drone/imu' to 'rt/drone/imu', the DDS topic of a ROS 2 topic."""
     return f"rt{topic}"
 
 
-def wire_type(message_type: str) -> str:
+def dds_type(message_type: str) -> str:
     """Convert 'sensor_msgs/Imu' to 'sensor_msgs::msg::dds_::Imu_', the DDS type of a ROS 2 type."""
     package, _, name = message_type.partition("/")
     return f"{package}::msg::dds_::{name}_"
@@ -94,29 +94,29 @@ def idl_type(message_type: str) -> Any:
     idl, types = cyclonedds("idl"), cyclonedds("idl.types")
     python_types = {"bool": bool, "string": str}
     fields = {}
-    for field in fields_of(message_type):
+    for field in message_fields(message_type):
         if field.capacity:
             member = types.bounded_str[field.capacity]
-        elif field.kind in python_types:
-            member = python_types[field.kind]
+        elif field.type_name in python_types:
+            member = python_types[field.type_name]
         else:
-            member = getattr(types, field.kind) if field.kind in SIZES else idl_type(field.kind)
+            member = getattr(types, field.type_name) if field.type_name in NUMBER_FORMATS else idl_type(field.type_name)
         if field.is_array:
             member = types.sequence[member] if field.length is None else types.array[member, field.length]
         fields[field.name] = member
-    return idl.make_idl_struct(f"{message_type.partition('/')[2]}_", wire_type(message_type), fields)
+    return idl.make_idl_struct(f"{message_type.partition('/')[2]}_", dds_type(message_type), fields)
 
 
-OPEN = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
-EVERY = ("0.0.0.0", "::")
+DESCRIPTOR_DIRECTORY = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+WILDCARD_ADDRESSES = ("0.0.0.0", "::")
 IP_BOUND_IF = 25  # macOS
 
 
-def open_to_all() -> set[int]:
+def wildcard_sockets() -> set[int]:
     """List the UDP sockets of this process that are bound to all addresses; empty if the system does not list open files."""
     sockets: set[int] = set()
     with suppress(OSError):
-        for descriptor in map(int, os.listdir(OPEN)):
+        for descriptor in map(int, os.listdir(DESCRIPTOR_DIRECTORY)):
             with suppress(OSError):  # closed in the meantime
                 if stat.S_ISSOCK(os.fstat(descriptor).st_mode) and _is_bound_to_all_addresses(descriptor):
                     sockets.add(descriptor)
@@ -127,10 +127,10 @@ def _is_bound_to_all_addresses(descriptor: int) -> bool:
     with socket.socket(fileno=os.dup(descriptor)) as sock:
         if sock.type != socket.SOCK_DGRAM or sock.family not in (socket.AF_INET, socket.AF_INET6):
             return False
-        return sock.getsockname()[0] in EVERY
+        return sock.getsockname()[0] in WILDCARD_ADDRESSES
 
 
-def confine(sockets: set[int]) -> bool:
+def confine_to_loopback(sockets: set[int]) -> bool:
     """Bind sockets to the loopback device; return whether that was possible."""
     try:
         for descriptor in sockets:

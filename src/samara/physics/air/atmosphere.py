@@ -13,7 +13,7 @@ SEA_LEVEL_TEMPERATURE = 288.15  # [K]
 SEA_LEVEL_PRESSURE = 101325.0  # [Pa]
 LAPSE_RATE = 0.0065  # [K/m]
 TROPOPAUSE = 11000.0  # [m]
-GAS_CONSTANT = 287.05287  # of dry air [J/(kg K)]
+GAS_CONSTANT = 287.05287  # [J/(kg K)], specific gas constant of dry air
 STANDARD_GRAVITY = 9.80665  # [m/s²]
 
 Altitude: TypeAlias = Annotated[Scalar, Quantity("m", -1000.0, 20000.0)]
@@ -67,15 +67,18 @@ _MIN_HEIGHT = 0.01  # [m]: a power law has no slope at height 0
 
 
 def power_law(
-    height: HeightAboveGround, *, at: ReferenceHeight, exponent: Annotated[Scalar, Quantity("1", 0.0, 0.5)]
+    height: HeightAboveGround,
+    *,
+    reference_height: ReferenceHeight,
+    exponent: Annotated[Scalar, Quantity("1", 0.0, 0.5)],
 ) -> Scalar:
     """W/W₀ = (h/h₀)^α; α = 1/7 over open land; below 1 cm as at 1 cm"""
-    return power(maximum(height, _MIN_HEIGHT) / at, exponent)
+    return power(maximum(height, _MIN_HEIGHT) / reference_height, exponent)
 
 
-def log_law(height: HeightAboveGround, *, at: ReferenceHeight, roughness: Roughness) -> Scalar:
+def log_law(height: HeightAboveGround, *, reference_height: ReferenceHeight, roughness: Roughness) -> Scalar:
     """W/W₀ = ln(h/z₀) / ln(h₀/z₀) above the roughness length z₀, 0 below it
 
     z₀ is 0.0002 m for open water, 0.03 m for grass, 0.1 m for crops, 1 m for a town; the handbook has 0.15 ft and 2 ft.
     """
-    return log(maximum(height, roughness) / roughness) / log(at / roughness)
+    return log(maximum(height, roughness) / roughness) / log(reference_height / roughness)

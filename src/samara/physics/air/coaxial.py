@@ -22,7 +22,7 @@ from samara.core.ops import absolute, atan2, clamp, maximum, safe_divide, safe_n
 from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar
 from samara.physics.air.propwash import wake_flow
 from samara.physics.effect import Effect
-from samara.physics.rotors.blade_element import HubFlow, RotorAir, air_load, blade_numbers, hub_flow
+from samara.physics.rotors.blade_element import HubFlow, RotorAir, air_load, blade_coefficients, hub_flow
 from samara.physics.rotors.inflow import ClimbSpeed, Induced, hover_induced, induced_velocity
 from samara.physics.rotors.rotor import Radius, Rotor, RotorLoad
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 Distance: TypeAlias = Annotated[Scalar, Quantity("m", 0.0, 1.0)]
 
-NEAREST = 0.02  # of the radius: a disc less far below lies in the same plane, outside the wake
-NARROWEST = 0.5  # of the disc's area: the far wake of momentum theory
-_SLOWEST = 1e-3  # [m/s]: lower bound of the speed that carries the wake
-_BESIDE = 1e-3  # of the radius: lower bound of the distance between centres
+MIN_SEPARATION_RATIO = 0.02  # fraction of the radius: a disc that is less far below counts as level, outside the wake
+MIN_WAKE_AREA_RATIO = 0.5  # fraction of the disc's area: the far wake of momentum theory
+_MIN_CONVECTION_SPEED = 1e-3  # [m/s]: lower bound of the speed that carries the wake
+_MIN_OFFSET_RATIO = 1e-3  # fraction of the radius: lower bound of the distance between centres
 
 
 class Coaxial(NamedTuple):
-    """Solidity and lift-curve slope of the blades, as for `rotor_air`."""
+    """Solidity and lift-curve slope of the blades, as in the effect `rotor_air`."""
 
     solidity: Annotated[Scalar, Quantity("1", 0.03, 0.3)]
     lift_slope: Annotated[Scalar, Quantity("1/rad", 3.0, 6.5)] = 5.7
@@ -46,16 +46,16 @@ class Coaxial(NamedTuple):
 
 def wake_radius(induced: Induced, climb: ClimbSpeed, flow: ClimbSpeed, *, radius: Radius) -> Scalar:
     """r = R √((V_c + v)/u): constant volume flow; from R at the disc to R/√2 far below it in hover  [m]"""
-    return radius * safe_sqrt(clamp(safe_divide(climb + induced, flow), NARROWEST, 1.0))
+    return radius * safe_sqrt(clamp(safe_divide(climb + induced, flow), MIN_WAKE_AREA_RATIO, 1.0))
 
 
-def covered(offset: Distance, wake: Radius, disc: Radius) -> Scalar:
+def overlap_fraction(offset: Distance, wake: Radius, disc: Radius) -> Scalar:
     """c = (r² α + R² β − r d sin α) / (πR²): the fraction of a disc inside a circle whose centre is d away
 
     cos α = (d² + r² − R²)/(2dr), cos β = (d² + R² − r²)/(2dR): half the angles that the common chord subtends at the two
     centres. 1 if the disc is inside the circle, r²/R² if the circle is inside the disc, 0 if they do not overlap.
     """
-    d = maximum(offset, _BESIDE * disc)
+    d = maximum(offset, _MIN_OFFSET_RATIO * disc)
     radius_term = safe_divide((wake - disc) * (wake + disc), d)  # factored: no cancellation for nearly equal radii
     cos_alpha = clamp(safe_divide(d + radius_term, 2.0 * wake), -1.0, 1.0)
     cos_beta = clamp(safe_divide(d - radius_term, 2.0 * disc), -1.0, 1.0)
@@ -71,7 +71,7 @@ class Wake(NamedTuple):
     swirl: Annotated[Scalar, Quantity("rad/s", -100.0, 100.0)]
 
 
-def wake_on(
+def incident_wake(
     load: RotorLoad, induced: Induced, flow: HubFlow, upper: Rotor, lower: Rotor, air_density: AirDensity
 ) -> Wake:
     """Δ = c (u − V_c) and ϖ = s √c 2Q/(ṁ R²) about the axis of the rotor below  [m/s, rad/s]
@@ -85,9 +85,11 @@ def wake_on(
     v_hover = hover_induced(load.thrust, air_density, upper.radius)
     wake_velocity = wake_flow(induced, flow.climb, v_hover, radius=upper.radius, distance=distance)
     radius = wake_radius(induced, flow.climb, wake_velocity, radius=upper.radius)
-    convection_speed = maximum(maximum(flow.climb + induced, 0.5 * v_hover), _SLOWEST)
+    convection_speed = maximum(maximum(flow.climb + induced, 0.5 * v_hover), _MIN_CONVECTION_SPEED)
     offset_B = separation_B + upper.axis_B * below + flow.across_B * (distance / convection_speed)
-    overlap = where(below > NEAREST * upper.radius, covered(norm(offset_B), radius, lower.radius), 0.0)
+    overlap = where(
+        below > MIN_SEPARATION_RATIO * upper.radius, overlap_fraction(norm(offset_B), radius, lower.radius), 0.0
+    )
     mass_flow = air_density * math.pi * upper.radius * upper.radius * convection_speed
     swirl = safe_divide(safe_sqrt(overlap) * 2.0 * load.torque, mass_flow * lower.radius * lower.radius)
     return Wake(overlap * (wake_velocity - flow.climb), upper.spin * dot(upper.axis_B, lower.axis_B) * swirl)
@@ -106,10 +108,10 @@ def wake_loss(
 def axial_flow(speed: RotorSpeed, climb: ClimbSpeed, rotor: Rotor, blades: RotorAir) -> Scalar:
     """2W (W − V_c) = σaθU²/6 − σaUW/4: the air through a disc in hover and climb, momentum and blade elements in balance  [m/s]
 
-    W = ½ (V_c − k + √((V_c − k)² + σaθU²/3)), k = σaU/8: the closed form of what `rotor_air.balanced_inflow` iterates. In a
-    descent, too, the solution has the flow go down through the disc.
+    W = ½ (V_c − k + √((V_c − k)² + σaθU²/3)), k = σaU/8: the closed form of the solution that `balanced_inflow`
+    iterates to. The flow goes down through the disc, in a descent too.
     """
-    blade, tip = blade_numbers(rotor, blades), absolute(speed) * rotor.radius
+    blade, tip = blade_coefficients(rotor, blades), absolute(speed) * rotor.radius
     net_climb = climb - 0.125 * blade.lift * tip
     return 0.5 * (net_climb + safe_sqrt(net_climb * net_climb + blade.lift * blade.pitch * tip * tip / 3.0))
 
@@ -130,7 +132,8 @@ def _is_below(upper: Rotor, lower: Rotor) -> bool:
     separation_B = lower.r_B - upper.r_B
     below = -dot(separation_B, upper.axis_B)
     return bool(
-        below > NEAREST * upper.radius and norm(cross(upper.axis_B, separation_B)) < upper.radius + lower.radius
+        below > MIN_SEPARATION_RATIO * upper.radius
+        and norm(cross(upper.axis_B, separation_B)) < upper.radius + lower.radius
     )
 
 
@@ -156,7 +159,7 @@ def _wake_losses(
         if i not in wake_sources:
             load, edge_speed = _load(speed, flows[i], upper, blades, density), safe_norm(*flows[i].across_B)
             wake_sources[i] = load, induced_velocity(load.thrust, flows[i].climb, edge_speed, density, upper.radius)
-        increment, previous = wake_on(*wake_sources[i], flows[i], upper, vehicle.rotors[j], density), incident[j]
+        increment, previous = incident_wake(*wake_sources[i], flows[i], upper, vehicle.rotors[j], density), incident[j]
         incident[j] = (
             increment if previous is None else Wake(previous.down + increment.down, previous.swirl + increment.swirl)
         )
@@ -166,4 +169,6 @@ def _wake_losses(
     )
 
 
-COAXIAL = Effect("coaxial", more_loads=_wake_losses, reads=("hub_wind_W",), planned=False, counted=True)
+COAXIAL = Effect(
+    "coaxial", additional_loads=_wake_losses, reads=("hub_wind_W",), planned=False, scales_hover_loads=True
+)

@@ -6,7 +6,7 @@ jets add (Reichardt's hypothesis: momentum flux, not velocity, spreads as heat d
 model is for a drone that hovers or flies slowly.
 
 A rotor in the jets of others absorbs a part of the passing momentum, as a plate does. Vehicles feel such external forces
-through the effect `PUSHED`; they are constant during one step.
+through the effect `EXTERNAL_WRENCH`; they are constant during one step.
 """
 
 import math
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from samara.physics.types import Environment, State, Vehicle
 
 
-def pushed_wrench(pushes: tuple[Wrench, ...]) -> Wrench:
+def sum_wrenches(wrenches: tuple[Wrench, ...]) -> Wrench:
     """F = Σ Fᵢ,  τ = Σ τᵢ; 0 for an empty tuple  [N, N·m]"""
     total = Wrench()
-    for external in pushes:
+    for external in wrenches:
         total = add_wrenches(total, external)
     return total
 
@@ -34,13 +34,13 @@ def pushed_wrench(pushes: tuple[Wrench, ...]) -> Wrench:
 def _external_wrench(
     effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> Wrench:
-    return pushed_wrench(environment.pushes)
+    return sum_wrenches(environment.external_wrenches)
 
 
-PUSHED = Effect("pushed", wrench=_external_wrench, reads=("pushes",), planned=False)
+EXTERNAL_WRENCH = Effect("external_wrench", wrench=_external_wrench, reads=("external_wrenches",), planned=False)
 
 
-Place: TypeAlias = Annotated[Vec3, Quantity("m", -3.0, 3.0)]
+NearbyPosition: TypeAlias = Annotated[Vec3, Quantity("m", -3.0, 3.0)]
 Flux: TypeAlias = Annotated[Vec3, Quantity("Pa", -50.0, 50.0)]
 Axis: TypeAlias = Annotated[Vec3, Unit()]
 Radius: TypeAlias = Annotated[Scalar, Quantity("m", 0.02, 0.5)]
@@ -74,7 +74,7 @@ def jet_width(distance: Annotated[Scalar, Quantity("m", 0.0, 5.0)], *, radius: R
     return safe_sqrt(radius * radius + spread * spread * distance * distance)
 
 
-def jet_flux(p_W: Place, jet: Jet, *, downwash: Downwash) -> Vec3:
+def jet_flux(p_W: NearbyPosition, jet: Jet, *, downwash: Downwash) -> Vec3:
     """ρw² d = 2T/(πb²) e^{−2r²/b²} d, s along and r across the jet: the momentum flux at p  [Pa]
 
     Its integral over any cross-section is T at distances above one radius, where the wake has formed; it is 0 at the rotors.
@@ -88,7 +88,7 @@ def jet_flux(p_W: Place, jet: Jet, *, downwash: Downwash) -> Vec3:
     return jet.direction_W * (flux * clamp(s / jet.radius, 0.0, 1.0))
 
 
-def air_speed(flux_W: Flux, *, air_density: AirDensity) -> Vec3:
+def flux_velocity(flux_W: Flux, *, air_density: AirDensity) -> Vec3:
     """w = √(|ρw²| / ρ) d: the air velocity of a momentum flux  [m/s]"""
     flux = norm(flux_W)
     return flux_W * safe_divide(1.0, safe_sqrt(flux * air_density))
@@ -104,7 +104,7 @@ def body_force(flux_W: Flux, *, downwash: Downwash) -> Vec3:
     return flux_W * (0.5 * downwash.drag * downwash.body_area)
 
 
-def jet_of(state: State, vehicle: Vehicle, environment: Environment) -> Jet:
+def rotor_jet(state: State, vehicle: Vehicle, environment: Environment) -> Jet:
     """Return the jet of a drone: −Σ Tᵢ aᵢ, from the centre of thrust, with the area of all discs together."""
     thrust_B, moment_B = Vec3(0.0, 0.0, 0.0), Vec3(0.0, 0.0, 0.0)
     total: Scalar = 0.0
@@ -122,14 +122,14 @@ def jet_of(state: State, vehicle: Vehicle, environment: Environment) -> Jet:
     )
 
 
-class Exposed(NamedTuple):
+class DownwashReceiver(NamedTuple):
     """Position and attitude of a drone in the downwash of others."""
 
     p_W: Annotated[Vec3, Quantity("m", -3.0, 3.0)]
     q_WB: Attitude
 
 
-def downwash_wrench(receiver: Exposed, jet: Jet, vehicle: Vehicle, downwash: Downwash) -> Wrench:
+def downwash_wrench(receiver: DownwashReceiver, jet: Jet, vehicle: Vehicle, downwash: Downwash) -> Wrench:
     """F, τ of one jet on a drone: sum over rotors and body; linear in the momentum, so that several jets add  [N, N·m]"""
     f_W = body_force(jet_flux(receiver.p_W, jet, downwash=downwash), downwash=downwash)
     tau_W = Vec3(0.0, 0.0, 0.0)
@@ -141,5 +141,5 @@ def downwash_wrench(receiver: Exposed, jet: Jet, vehicle: Vehicle, downwash: Dow
     return Wrench(tau_B=rotate_inverse(receiver.q_WB, tau_W), f_W=f_W)
 
 
-DOWNWASH = Effect("downwash", wrench=PUSHED.wrench, reads=PUSHED.reads, planned=False)
-"""The sum of the downwash of other drones, from `environment.pushes`; its parameters are a `Downwash`."""
+DOWNWASH = Effect("downwash", wrench=EXTERNAL_WRENCH.wrench, reads=EXTERNAL_WRENCH.reads, planned=False)
+"""The sum of the downwash of other drones, from `environment.external_wrenches`; its parameters are a `Downwash`."""

@@ -36,13 +36,13 @@ def drag_force(v_relative: Velocity, *, drag: Drag) -> Vec3:
     d₂ acts axis by axis and is smaller in oblique flow; d₃ does not depend on the orientation of the axes.
     """
     linear = scale(drag.linear, v_relative)
-    along_axes = linear + scale(drag.quadratic, Vec3(*(_square(v) for v in v_relative)))
+    along_axes = linear + scale(drag.quadratic, Vec3(*(_signed_square(v) for v in v_relative)))
     if is_zero(drag.isotropic):
         return -along_axes  # x + 0 is not x where x is −0
     return -(along_axes + v_relative * (drag.isotropic * safe_norm(*v_relative)))
 
 
-def _square(v: Scalar) -> Scalar:
+def _signed_square(v: Scalar) -> Scalar:
     return v * absolute(v)
 
 
@@ -58,7 +58,7 @@ def _world_drag(
     return Wrench(f_W=force * density_ratio(environment.air_density))
 
 
-def _body(
+def _body_drag(
     effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> Wrench:
     v_B = rotate_inverse(state.q_WB, state.v_W - environment.wind_W)
@@ -72,6 +72,6 @@ def _angular_damping(
     return Wrench(tau_B=torque * density_ratio(environment.air_density))
 
 
-WORLD_AXES = Effect("drag", wrench=_world_drag, role=Role.DRAG, turns=False)
-BODY_AXES = Effect("drag", wrench=_body, role=Role.DRAG)
-ANGULAR = Effect("damping", wrench=_angular_damping, role=Role.DRAG, turns=False)
+WORLD_AXES = Effect("drag", wrench=_world_drag, role=Role.DRAG, attitude_dependent=False)
+BODY_AXES = Effect("drag", wrench=_body_drag, role=Role.DRAG)
+ANGULAR = Effect("damping", wrench=_angular_damping, role=Role.DRAG, attitude_dependent=False)

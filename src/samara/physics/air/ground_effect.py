@@ -21,11 +21,11 @@ from samara.physics.rotors.rotor import Radius, RotorLoad, rotor_wrench
 from samara.physics.types import Command, Environment, State, Vehicle
 
 Height: TypeAlias = Annotated[Scalar, Quantity("m", 0.01, 3.0)]
-Place: TypeAlias = Annotated[Vec3, Quantity("m", -1.0, 1.0)]
+NearbyPosition: TypeAlias = Annotated[Vec3, Quantity("m", -1.0, 1.0)]
 Axis: TypeAlias = Annotated[Vec3, Unit()]
-Share: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 0.9)]
+InflowRatio: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 0.9)]
 
-MOST = 0.5  # of the inflow: the thrust at most doubles. There are no measurements closer than half a radius
+MAX_INFLOW_RATIO = 0.5  # u/v: the thrust at most doubles; there are no measurements closer than half a radius
 
 
 class GroundEffect(NamedTuple):
@@ -45,7 +45,7 @@ class Ceiling(NamedTuple):
     normal_W: Annotated[Vec3, Unit()] = Vec3(0.0, 0.0, -1.0)
 
 
-def image_inflow(arm_W: Place, height: Height, axis_W: Axis, normal_W: Axis, *, radius: Radius) -> Scalar:
+def image_inflow(arm_W: NearbyPosition, height: Height, axis_W: Axis, normal_W: Axis, *, radius: Radius) -> Scalar:
     """u/v = (R²/4) (r·a)/|r|³,  r = arm + 2 h n: inflow from the image of a rotor along the axis a of another
 
     `arm_W` leads from the mirrored rotor to the affected one; `height` is that of the mirrored rotor. For the image of the same
@@ -62,9 +62,9 @@ def fountain_inflow(height: Height, *, radius: Radius, ground_effect: GroundEffe
     return ground_effect.body_lift * 0.5 * radius * radius * height / (distance_squared * sqrt(distance_squared))
 
 
-def thrust_ratio(inflow: Share) -> Scalar:
+def thrust_ratio(inflow: InflowRatio) -> Scalar:
     """T/T∞ = 1 / (1 − u/v), at the same power; u/v is limited to ½"""
-    return 1.0 / (1.0 - minimum(inflow, MOST))
+    return 1.0 / (1.0 - minimum(inflow, MAX_INFLOW_RATIO))
 
 
 def cheeseman_bennett(height: Height, *, radius: Radius) -> Scalar:
@@ -83,12 +83,12 @@ def ceiling_ratio(gap: Height, *, radius: Radius) -> Scalar:
     return power(0.5 + 0.5 * sqrt(1.0 + tightness * tightness / 8.0), 2.0 / 3.0)
 
 
-def height_above(p_W: Place, *, ground: Ground) -> Scalar:
+def height_above_plane(p_W: NearbyPosition, *, ground: Ground) -> Scalar:
     """h = (p − p₀)·n  [m]"""
     return dot(p_W - ground.point_W, ground.normal_W)
 
 
-def opposite_rotors(vehicle: Vehicle) -> Scalar:
+def max_rotor_distance(vehicle: Vehicle) -> Scalar:
     """b = max |rᵢ − rⱼ|: the distance between opposite rotors  [m]"""
     largest: Scalar = 0.0
     for i, rotor in enumerate(vehicle.rotors):
@@ -97,7 +97,7 @@ def opposite_rotors(vehicle: Vehicle) -> Scalar:
     return largest
 
 
-def _hubs(state: State, vehicle: Vehicle) -> list[tuple[Vec3, Vec3, Scalar]]:
+def _hub_geometry(state: State, vehicle: Vehicle) -> list[tuple[Vec3, Vec3, Scalar]]:
     """Return position, thrust direction (world axes) and radius of each rotor."""
     return [
         (state.p_W + rotate(state.q_WB, rotor.r_B), rotate(state.q_WB, rotor.axis_B), rotor.radius)
@@ -105,7 +105,7 @@ def _hubs(state: State, vehicle: Vehicle) -> list[tuple[Vec3, Vec3, Scalar]]:
     ]
 
 
-def _scaled(ratio: Scalar, load: RotorLoad) -> RotorLoad:
+def _additional_load(ratio: Scalar, load: RotorLoad) -> RotorLoad:
     """ΔT = (T/T∞ − 1) T; the surface adds no torque"""
     return RotorLoad((ratio - 1.0) * load.thrust, 0.0)
 
@@ -115,7 +115,7 @@ def _ground_wrench(
 ) -> Wrench:
     ground, parameters = environment.ground, vehicle["ground_effect"]
     normal_B = rotate_inverse(state.q_WB, ground.normal_W)  # in body axes the rotor positions are constants of a trace
-    body_height = height_above(state.p_W, ground=ground)
+    body_height = height_above_plane(state.p_W, ground=ground)
     heights = [maximum(body_height + dot(rotor.r_B, normal_B), 0.25 * rotor.radius) for rotor in vehicle.rotors]
     total = Wrench()
     for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):
@@ -125,7 +125,7 @@ def _ground_wrench(
             arm_B = rotor.r_B - other.r_B
             inflow = inflow + image_inflow(arm_B, height, rotor.axis_B, normal_B, radius=other.radius)
             inflow = inflow + upright * fountain_inflow(height, radius=other.radius, ground_effect=parameters)
-        total = add_wrenches(total, rotor_wrench(_scaled(thrust_ratio(inflow), load), rotor))
+        total = add_wrenches(total, rotor_wrench(_additional_load(thrust_ratio(inflow), load), rotor))
     return total
 
 
@@ -135,12 +135,12 @@ def _ceiling_wrench(
     ceiling: Ceiling = vehicle["ceiling_effect"]
     total = Wrench()
     for (p_W, axis_W, radius), load, rotor in zip(
-        _hubs(state, vehicle), rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True
+        _hub_geometry(state, vehicle), rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True
     ):
-        gap = height_above(p_W, ground=Ground(ceiling.point_W, ceiling.normal_W))
+        gap = height_above_plane(p_W, ground=Ground(ceiling.point_W, ceiling.normal_W))
         facing = dot(axis_W, ceiling.normal_W) < 0.0
         ratio = where(logical_and(facing, gap > 0.0), ceiling_ratio(gap, radius=radius), 1.0)
-        total = add_wrenches(total, rotor_wrench(_scaled(ratio, load), rotor))
+        total = add_wrenches(total, rotor_wrench(_additional_load(ratio, load), rotor))
     return total
 
 

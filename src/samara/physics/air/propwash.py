@@ -8,7 +8,7 @@ descents near the induced velocity of hover and absent at forward speeds above i
 helicopter aerodynamics", 2006).
 
 The download is an effect. The fluctuation is a gust along each rotor's axis; this module gives its standard deviation and time
-constant. `samara.sim.stages.air` generates it, and `environment.hub_wind_W` carries it to vehicles with `rotor_air`.
+constant. `samara.sim.stages.air` generates it, and `environment.hub_wind_W` carries it to vehicles with the effect `rotor_air`.
 """
 
 from typing import Annotated, NamedTuple, TypeAlias
@@ -28,17 +28,17 @@ DragArea: TypeAlias = Annotated[Scalar, Quantity("m^2", 0.0, 0.1)]
 Gusts: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 0.5)]
 AirFlow: TypeAlias = Annotated[Scalar, Quantity("m/s", -30.0, 30.0)]
 
-RING_CENTRE, RING_SIZE = -1.0, 1.0  # of V_c/v_h and of V_e/v_h: from hover to the windmill at −2, forward up to v_h
-_REVERSAL_RATIO = 0.5  # of v_h: at lower flow through the disc, the wake reverses
-_SLOWEST = 1e-3  # [m/s]: lower bound of v_h in ratios
+RING_CENTRE, RING_SIZE = -1.0, 1.0  # in V_c/v_h and V_e/v_h: from hover to the windmill at −2, forward up to v_h
+_REVERSAL_RATIO = 0.5  # fraction of v_h: at lower flow through the disc, the wake reverses
+_MIN_HOVER_INDUCED = 1e-3  # [m/s]: lower bound of v_h in ratios
 
 
 class Propwash(NamedTuple):
     """Surfaces in the wake, and strength of the wake's gusts.
 
-    `drag_area` is C_D A of all surfaces below the rotors [m²], `distance` their distance below it. `gusts` is the largest
-    standard deviation of a gust, as a fraction of v_h: with 0.16, a rotor with σa = 8 v_h/(ΩR), whose thrust follows the inflow
-    one to one, fluctuates by ±3 · 16 %, the 95 % of Stack et al.
+    `drag_area` is C_D A of all surfaces below the rotors [m²], `distance` their distance below the rotors. `gusts` is the
+    largest standard deviation of a gust, as a fraction of v_h: with 0.16, a rotor with σa = 8 v_h/(ΩR), whose thrust follows
+    the inflow one to one, fluctuates by ±3 · 16 %, the 95 % of Stack et al.
     """
 
     drag_area: DragArea = 0.0
@@ -46,13 +46,13 @@ class Propwash(NamedTuple):
     gusts: Gusts = 0.16
 
 
-def wake_flow(induced: Induced, climb: ClimbSpeed, at_hover: Induced, *, radius: Radius, distance: Distance) -> Scalar:
+def wake_flow(induced: Induced, climb: ClimbSpeed, v_hover: Induced, *, radius: Radius, distance: Distance) -> Scalar:
     """u = V_c + v (1 + s z/√(z² + R²)): the air velocity at a distance z below a disc, down is positive  [m/s]
 
     On the axis of a semi-infinite vortex tube: v in the disc, 2v far down the wake. s is the side on which the wake leaves:
     +1 in climb and hover, −1 for a windmill, with a smooth step between them where the flow through the disc reverses.
     """
-    side = clamp((climb + induced) / (_REVERSAL_RATIO * maximum(at_hover, _SLOWEST)), -1.0, 1.0)
+    side = clamp((climb + induced) / (_REVERSAL_RATIO * maximum(v_hover, _MIN_HOVER_INDUCED)), -1.0, 1.0)
     contraction = safe_divide(distance, safe_norm(distance, radius))
     return climb + induced * (1.0 + 0.5 * side * (3.0 - side * side) * contraction)
 
@@ -75,7 +75,7 @@ def ring_strength(climb: ClimbRatio, edge: EdgeRatio) -> Scalar:
 def gust_deviation(load: RotorLoad, flow: HubFlow, air_density: AirDensity, *, radius: Radius, gusts: Gusts) -> Scalar:
     """σ = g v_h b(V_c/v_h, V_e/v_h)  [m/s]"""
     v_hover = hover_induced(load.thrust, air_density, radius)
-    v_reference = maximum(v_hover, _SLOWEST)
+    v_reference = maximum(v_hover, _MIN_HOVER_INDUCED)
     return gusts * v_hover * ring_strength(flow.climb / v_reference, safe_norm(*flow.across_B) / v_reference)
 
 
@@ -84,7 +84,7 @@ def gust_time(load: RotorLoad, air_density: AirDensity, *, radius: Radius) -> Sc
 
     Stack et al. saw rings shed every 20 to 50 turns; 1/2π of such a period is 1 to 3 R/v_h at the usual v_h = 0.05 ΩR.
     """
-    return radius / maximum(hover_induced(load.thrust, air_density, radius), _SLOWEST)
+    return radius / maximum(hover_induced(load.thrust, air_density, radius), _MIN_HOVER_INDUCED)
 
 
 def _wrench(effect_state: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:

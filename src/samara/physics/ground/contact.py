@@ -29,10 +29,10 @@ Height: TypeAlias = Annotated[Scalar, Quantity("m", -0.3, 0.3)]
 Upright: TypeAlias = Annotated[Scalar, Quantity("1", -1.0, 1.0)]
 
 
-_FORGOTTEN = 1e-40  # [m²]
-BOW = 0.05  # [rad]: an edge closer to horizontal than this touches between its ends
-CLEAR = 1e-3  # [m]: margin of the height bound for rounding errors
-LONGEST = 1.1  # |q|² of an attitude between two stages of a step, before it is normalised
+_NEGLIGIBLE_GRIP_SQUARED = 1e-40  # [m²]
+EDGE_BLEND_RAD = 0.05  # [rad]: an edge closer to horizontal than this touches between its ends
+CLEARANCE = 1e-3  # [m]: margin of the height bound for rounding errors
+MAX_QUATERNION_NORM_SQUARED = 1.1  # |q|² of an attitude between two stages of a step, before it is normalised
 
 
 class Ground(NamedTuple):
@@ -51,21 +51,21 @@ class Surface(NamedTuple):
 
 
 class Contact(NamedTuple):
-    """Contact points of a vehicle and the surface they touch; `top` is the height of the upper ends, or ()."""
+    """Contact points of a vehicle and the surface they touch; `top_height` is the height of the upper ends, or ()."""
 
     points_B: tuple[Point, ...]
     surface: Surface
-    top: Height | tuple[()] = ()
+    top_height: Height | tuple[()] = ()
 
     @property
     def upper_B(self) -> tuple[Vec3, ...]:
         """The upper ends of all edges; () without a top  [m, body]"""
-        if isinstance(self.top, tuple):
+        if isinstance(self.top_height, tuple):
             return ()
-        return tuple(Vec3(x, y, maximum(z, self.top)) for x, y, z in self.points_B)
+        return tuple(Vec3(x, y, maximum(z, self.top_height)) for x, y, z in self.points_B)
 
     @property
-    def reach(self) -> Scalar:
+    def bounding_radius(self) -> Scalar:
         """An upper bound of the distance of any contact point from the centre of mass, for attitudes with |q|² ≤ 1.1  [m]
 
         With |q|² = s, `rotate` gives s R r + (1 − s) r, of length at most (2s − 1) |r|; between its ends an edge bows out
@@ -74,29 +74,31 @@ class Contact(NamedTuple):
         radius: Scalar = 0.0
         for point_B in (*self.points_B, *self.upper_B):
             radius = maximum(radius, norm(point_B))
-        return radius * ((2.0 * LONGEST - 1.0) * (1.0 + 0.5 * BOW))
+        return radius * ((2.0 * MAX_QUATERNION_NORM_SQUARED - 1.0) * (1.0 + 0.5 * EDGE_BLEND_RAD))
 
-    def is_out_of_reach(self, p_W: Vec3, q_WB: Quat, ground: Ground) -> Scalar:
+    def is_clear(self, p_W: Vec3, q_WB: Quat, ground: Ground) -> Scalar:
         """(p − p₀)·n > r (1 + n·n) / 2, r ≥ |rᵢ|: the condition that no point touches, in any attitude
 
         (1 + n·n) / 2 ≥ |n| covers a normal that is not of unit length.
         """
         normal_W = ground.normal_W
-        min_height = (self.reach + CLEAR) * (0.5 + 0.5 * dot(normal_W, normal_W))
+        min_height = (self.bounding_radius + CLEARANCE) * (0.5 + 0.5 * dot(normal_W, normal_W))
         height = -dot(ground.point_W - p_W, normal_W)
-        return logical_and(height > min_height, q_WB.w * q_WB.w + dot(q_WB.vector, q_WB.vector) < LONGEST)
+        return logical_and(
+            height > min_height, q_WB.w * q_WB.w + dot(q_WB.vector, q_WB.vector) < MAX_QUATERNION_NORM_SQUARED
+        )
 
-    def against(
+    def contact_points(
         self, ground: Ground, p_W: Vec3, v_W: Vec3, q_WB: Quat, omega_B: Vec3
     ) -> "Iterator[tuple[Vec3, ContactPoint]]":
         """Yield the lever arm (world axes) and the motion of every possible contact point  [m, m/s]"""
         omega_W = rotate(q_WB, omega_B)
         for foot_B in self.points_B:
-            if isinstance(self.top, tuple):
+            if isinstance(self.top_height, tuple):
                 r_W = rotate(q_WB, foot_B)
                 yield r_W, contact_point(p_W, v_W, omega_W, r_W, ground=ground)
             else:
-                end = lower_end(foot_B, dot(rotate(q_WB, UP), ground.normal_W), top=self.top)
+                end = lower_end(foot_B, dot(rotate(q_WB, UP), ground.normal_W), top_height=self.top_height)
                 r_W = rotate(q_WB, end.point_B)
                 point = contact_point(p_W, v_W, omega_W, r_W, ground=ground)
                 yield r_W, point._replace(depth=point.depth + end.bow)
@@ -106,7 +108,7 @@ class ContactPoint(NamedTuple):
     """One point relative to the plane: penetration depth, penetration rate and slip velocity."""
 
     depth: Annotated[Scalar, Quantity("m", -0.001, 0.001)]
-    sinking: Annotated[Scalar, Quantity("m/s", -0.1, 0.1)]
+    penetration_rate: Annotated[Scalar, Quantity("m/s", -0.1, 0.1)]
     v_slip_W: Annotated[Vec3, Quantity("m/s", -0.1, 0.1)]
 
 
@@ -117,20 +119,22 @@ class LowerEnd(NamedTuple):
     bow: Annotated[Scalar, Quantity("m", 0.0, 0.01)]
 
 
-def turned_over(up: Upright) -> Scalar:
+def inversion_weight(up: Upright) -> Scalar:
     """w = ½ (1 − u/ε) in [0, 1]  with  u = n·R e_z: 0 upright, 1 upside down  [1]"""
-    return clamp(0.5 - up * (0.5 / BOW), 0.0, 1.0)
+    return clamp(0.5 - up * (0.5 / EDGE_BLEND_RAD), 0.0, 1.0)
 
 
-def lower_end(foot_B: Point, up: Upright, *, top: Height) -> LowerEnd:
+def lower_end(foot_B: Point, up: Upright, *, top_height: Height) -> LowerEnd:
     """z = z_f + l w,  b = l ε w (1 − w)  with  l = max(0, z_t − z_f)  [m]
 
     min(z_f u, z_t u), the lowest z u of the edge, as a smooth function h(u): z = h′ and b = z u − h. So z u − b is the height
     and the force acts at (x, y, z); turning over neither adds nor removes energy.
     """
-    weight = turned_over(up)
-    length = maximum(top - foot_B.z, 0.0)
-    return LowerEnd(Vec3(foot_B.x, foot_B.y, foot_B.z + length * weight), length * (BOW * (weight * (1.0 - weight))))
+    weight = inversion_weight(up)
+    length = maximum(top_height - foot_B.z, 0.0)
+    return LowerEnd(
+        Vec3(foot_B.x, foot_B.y, foot_B.z + length * weight), length * (EDGE_BLEND_RAD * (weight * (1.0 - weight)))
+    )
 
 
 def contact_point(
@@ -145,7 +149,7 @@ def contact_point(
 
 def normal_force(point: ContactPoint, *, surface: Surface) -> Scalar:
     """N = max(0, k d + c ḋ) below the surface, else 0: the ground never pulls  [N]"""
-    elastic_force = surface.stiffness * point.depth + surface.damping * point.sinking
+    elastic_force = surface.stiffness * point.depth + surface.damping * point.penetration_rate
     return where(point.depth <= 0, 0.0, maximum(elastic_force, 0.0))
 
 
@@ -165,7 +169,7 @@ def grip_rate(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface
     slow.
     """
     square = dot(grip_W, grip_W)
-    negligible = logical_and(normal <= 0, logical_and(square > 0, square < _FORGOTTEN))
+    negligible = logical_and(normal <= 0, logical_and(square > 0, square < _NEGLIGIBLE_GRIP_SQUARED))
     spring = grip_W * where(negligible, 0.0, surface.stiffness)
     return -(friction_force(point, grip_W, normal, surface=surface) + spring) / surface.damping
 
@@ -174,11 +178,11 @@ def _initial(vehicle: "Vehicle") -> tuple[Vec3, ...]:
     return tuple(ZERO for _ in vehicle["contact"].points_B)
 
 
-def _touching(
+def _loaded_points(
     grips_W: tuple[Vec3, ...], state: "State", contact: Contact, ground: Ground
 ) -> Iterator[tuple[Vec3, ContactPoint, Vec3, Scalar]]:
     """Lever arm, motion, grip and normal force of every contact point."""
-    points = contact.against(ground, state.p_W, state.v_W, state.q_WB, state.omega_B)
+    points = contact.contact_points(ground, state.p_W, state.v_W, state.q_WB, state.omega_B)
     for (r_W, point), grip_W in zip(points, grips_W, strict=True):
         yield r_W, point, grip_W, normal_force(point, surface=contact.surface)
 
@@ -189,7 +193,7 @@ def _derivative(
     contact: Contact = vehicle["contact"]
     return tuple(
         grip_rate(point, grip_W, normal, surface=contact.surface)
-        for _, point, grip_W, normal in _touching(grips_W, state, contact, environment.ground)
+        for _, point, grip_W, normal in _loaded_points(grips_W, state, contact, environment.ground)
     )
 
 
@@ -198,7 +202,7 @@ def _wrench(
 ) -> Wrench:
     contact: Contact = vehicle["contact"]
     f_W, tau_W = ZERO, ZERO
-    for r_W, point, grip_W, normal in _touching(grips_W, state, contact, environment.ground):
+    for r_W, point, grip_W, normal in _loaded_points(grips_W, state, contact, environment.ground):
         friction_W = friction_force(point, grip_W, normal, surface=contact.surface)
         force_W = environment.ground.normal_W * normal + friction_W
         f_W, tau_W = f_W + force_W, tau_W + cross(r_W, force_W)
@@ -208,13 +212,13 @@ def _wrench(
 def _is_grip_constant(grip_W: Grip) -> Scalar:
     """s = 0 or 0 < |s|² < 1e-40 m²: the condition that the grip is constant off the ground, ṡ = 0"""
     square = dot(grip_W, grip_W)
-    negligible = logical_and(square > 0, square < _FORGOTTEN)
+    negligible = logical_and(square > 0, square < _NEGLIGIBLE_GRIP_SQUARED)
     zero = logical_and(equal(grip_W.x, 0.0), logical_and(equal(grip_W.y, 0.0), equal(grip_W.z, 0.0)))
     return logical_or(zero, negligible)
 
 
 def _idle(grips_W: tuple[Vec3, ...], state: "State", vehicle: "Vehicle", environment: "Environment") -> Scalar:
-    idle = vehicle["contact"].is_out_of_reach(state.p_W, state.q_WB, environment.ground)
+    idle = vehicle["contact"].is_clear(state.p_W, state.q_WB, environment.ground)
     for grip_W in grips_W:
         idle = logical_and(idle, _is_grip_constant(grip_W))
     return idle
@@ -229,5 +233,5 @@ COMPLIANT = Effect(
     role=Role.CONTACT,
     planned=False,
     state_unit="m",
-    state_about="stretch of each contact point's grip, world axes [m]",
+    state_description="stretch of each contact point's grip, world axes [m]",
 )

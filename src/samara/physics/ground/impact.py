@@ -96,7 +96,7 @@ class Material(NamedTuple):
     friction: Annotated[Scalar, Quantity("1", 0.0, 1.5)] = 0.4
 
 
-def after_impulse(body: Collider, impulse: Impulse) -> Collider:
+def apply_impulse(body: Collider, impulse: Impulse) -> Collider:
     """v + p/m,  ω + J⁻¹(r × p)"""
     return body._replace(
         v_W=body.v_W + velocity_change(impulse, mass=body.mass),
@@ -108,7 +108,7 @@ def wall_impact_impulse(body: Collider, v_wall_W: Velocity, normal_W: Normal, *,
     """p = pₙ n − min(μ pₙ, |v_t|/c_t) t: on a body that approaches the wall, else 0; n points out of the wall  [N·s]"""
     approach = dot(contact_velocity(body) - v_wall_W, normal_W)
     normal_impulse = wall_impulse(body, v_wall_W, normal_W, material.restitution) * where(approach < 0.0, 1.0, 0.0)
-    slip = _across(contact_velocity(after_impulse(body, normal_impulse)) - v_wall_W, normal_W)
+    slip = _tangential(contact_velocity(apply_impulse(body, normal_impulse)) - v_wall_W, normal_W)
     slip_direction = direction(slip)
     return normal_impulse - slip_direction * _friction_impulse(
         norm(normal_impulse), norm(slip), compliance(body, slip_direction), material
@@ -119,10 +119,10 @@ def impact_impulse(body: Collider, other: Collider, normal_W: Normal, *, materia
     """p = pₙ n − min(μ pₙ, |v_t|/(c₁ + c₂)) t: on the first body; −p acts on the other; n points towards the first  [N·s]"""
     approach = dot(contact_velocity(body) - contact_velocity(other), normal_W)
     normal_impulse = collision_impulse(body, other, normal_W, material.restitution) * where(approach < 0.0, 1.0, 0.0)
-    v_relative = contact_velocity(after_impulse(body, normal_impulse)) - contact_velocity(
-        after_impulse(other, -normal_impulse)
+    v_relative = contact_velocity(apply_impulse(body, normal_impulse)) - contact_velocity(
+        apply_impulse(other, -normal_impulse)
     )
-    slip = _across(v_relative, normal_W)
+    slip = _tangential(v_relative, normal_W)
     slip_direction = direction(slip)
     total_compliance = compliance(body, slip_direction) + compliance(other, slip_direction)
     return normal_impulse - slip_direction * _friction_impulse(
@@ -143,11 +143,11 @@ def velocities_after_wall_impact(
 ) -> tuple[Vec3, Vec3]:
     """Return v and ω_B of a body after an impact with a wall at rest, at r from its centre of mass  [m/s, rad/s]"""
     before = Collider(v_W, rotate(q_WB, omega_B), r_W, q_WB, mass, inertia_B)
-    after = after_impulse(before, wall_impact_impulse(before, ZERO, normal_W, material=material))
+    after = apply_impulse(before, wall_impact_impulse(before, ZERO, normal_W, material=material))
     return after.v_W, rotate_inverse(q_WB, after.omega_W)
 
 
-def _across(v_W: Vec3, normal_W: Vec3) -> Vec3:
+def _tangential(v_W: Vec3, normal_W: Vec3) -> Vec3:
     return v_W - normal_W * dot(v_W, normal_W)
 
 
@@ -155,12 +155,14 @@ def _friction_impulse(normal_impulse: Scalar, slip: Scalar, contact_compliance: 
     return minimum(material.friction * normal_impulse, safe_divide(slip, contact_compliance))
 
 
-def collider_of(state: State, r_W: Annotated[Vec3, Quantity("m", -0.5, 0.5)], vehicle: Vehicle) -> Collider:
+def vehicle_collider(state: State, r_W: Annotated[Vec3, Quantity("m", -0.5, 0.5)], vehicle: Vehicle) -> Collider:
     """Return the collider of a vehicle for an impact at r_W from its centre of mass."""
     return Collider(state.v_W, rotate(state.q_WB, state.omega_B), r_W, state.q_WB, vehicle.mass, vehicle.inertia_B)
 
 
-def struck(state: State, impulse: Impulse, r_W: Annotated[Vec3, Quantity("m", -0.5, 0.5)], vehicle: Vehicle) -> State:
+def state_after_impulse(
+    state: State, impulse: Impulse, r_W: Annotated[Vec3, Quantity("m", -0.5, 0.5)], vehicle: Vehicle
+) -> State:
     """Return the state after an impulse p at r_W: only v and ω change."""
-    after = after_impulse(collider_of(state, r_W, vehicle), impulse)
+    after = apply_impulse(vehicle_collider(state, r_W, vehicle), impulse)
     return state._replace(v_W=after.v_W, omega_B=rotate_inverse(state.q_WB, after.omega_W))

@@ -10,12 +10,12 @@ from samara.core.ops import absolute, clamp, logical_and, maximum, minimum, safe
 from samara.core.quantity import Quantity, Scalar, Unit
 from samara.physics.ground.contact import Ground
 
-Place: TypeAlias = Annotated[Vec3, Quantity("m", -2.0, 2.0)]
+NearbyPosition: TypeAlias = Annotated[Vec3, Quantity("m", -2.0, 2.0)]
 Axis: TypeAlias = Annotated[Vec3, Unit()]
 Radius: TypeAlias = Annotated[Scalar, Quantity("m", 0.02, 0.5)]
 
 
-class Touch(NamedTuple):
+class SurfaceDistance(NamedTuple):
     """Signed distance to a solid, and the outward unit normal."""
 
     distance: Scalar
@@ -25,55 +25,55 @@ class Touch(NamedTuple):
 class Sphere(NamedTuple):
     """All points within a radius of a centre."""
 
-    center_W: Annotated[Vec3, Quantity("m", -2.0, 2.0)]
+    centre_W: Annotated[Vec3, Quantity("m", -2.0, 2.0)]
     radius: Annotated[Scalar, Quantity("m", 0.01, 2.0)]
 
 
 class Capsule(NamedTuple):
-    """All points within a radius of the segment from a to b: a pole, a cable, an arm."""
+    """All points within a radius of the segment from start to end: a pole, a cable, an arm."""
 
-    a_W: Annotated[Vec3, Quantity("m", -2.0, 2.0)]
-    b_W: Annotated[Vec3, Quantity("m", -1.0, 3.0)]
+    start_W: Annotated[Vec3, Quantity("m", -2.0, 2.0)]
+    end_W: Annotated[Vec3, Quantity("m", -1.0, 3.0)]
     radius: Annotated[Scalar, Quantity("m", 0.01, 1.0)]
 
 
 class Box(NamedTuple):
     """A box: its centre, half its side lengths, and its attitude (box to world)."""
 
-    center_W: Annotated[Vec3, Quantity("m", -2.0, 2.0)]
+    centre_W: Annotated[Vec3, Quantity("m", -2.0, 2.0)]
     half: Annotated[Vec3, Quantity("m", 0.05, 2.0)]
     q_WS: Attitude = IDENTITY
 
 
-def touch_plane(p_W: Place, *, plane: Ground) -> Touch:
+def plane_distance(p_W: NearbyPosition, *, plane: Ground) -> SurfaceDistance:
     """d = (p − p₀)·n"""
-    return Touch(dot(p_W - plane.point_W, plane.normal_W), plane.normal_W)
+    return SurfaceDistance(dot(p_W - plane.point_W, plane.normal_W), plane.normal_W)
 
 
-def touch_sphere(p_W: Place, *, sphere: Sphere) -> Touch:
+def sphere_distance(p_W: NearbyPosition, *, sphere: Sphere) -> SurfaceDistance:
     """d = |p − c| − R,  n = (p − c)/|p − c|; exactly at the centre n is up"""
-    return _around(p_W - sphere.center_W, sphere.radius)
+    return _radial_distance(p_W - sphere.centre_W, sphere.radius)
 
 
-def touch_capsule(p_W: Place, *, capsule: Capsule) -> Touch:
+def capsule_distance(p_W: NearbyPosition, *, capsule: Capsule) -> SurfaceDistance:
     """d = |p − a − t (b − a)| − R,  t = (p − a)·(b − a)/|b − a|² within [0, 1]"""
-    axis, offset = capsule.b_W - capsule.a_W, p_W - capsule.a_W
+    axis, offset = capsule.end_W - capsule.start_W, p_W - capsule.start_W
     t = clamp(safe_divide(dot(offset, axis), dot(axis, axis)), 0.0, 1.0)
-    return _around(offset - axis * t, capsule.radius)
+    return _radial_distance(offset - axis * t, capsule.radius)
 
 
-def _around(offset: Vec3, radius: Scalar) -> Touch:
+def _radial_distance(offset: Vec3, radius: Scalar) -> SurfaceDistance:
     distance = norm(offset)
     nonzero = distance > 0.0
     divisor = where(nonzero, distance, 1.0)
-    return Touch(
+    return SurfaceDistance(
         distance - radius, Vec3(offset.x / divisor, offset.y / divisor, where(nonzero, offset.z / divisor, 1.0))
     )
 
 
-def touch_box(p_W: Place, *, box: Box) -> Touch:
+def box_distance(p_W: NearbyPosition, *, box: Box) -> SurfaceDistance:
     """d = |max(q, 0)| + min(max(q), 0),  q = |p_S| − half: to the nearest corner, edge or face; inside to the nearest face"""
-    p_S = rotate_inverse(box.q_WS, p_W - box.center_W)
+    p_S = rotate_inverse(box.q_WS, p_W - box.centre_W)
     sign = Vec3(*(where(x < 0.0, -1.0, 1.0) for x in p_S))
     q = Vec3(*(absolute(x) - h for x, h in zip(p_S, box.half, strict=True)))
     excess = Vec3(*(maximum(x, 0.0) for x in q))
@@ -89,12 +89,12 @@ def touch_box(p_W: Place, *, box: Box) -> Touch:
         where(x_face, 0.0, where(y_face, 0.0, 1.0)),
     )
     normal_S = Vec3(*(s * where(outside, o / divisor, f) for s, o, f in zip(sign, excess, face, strict=True)))
-    return Touch(outer_distance + minimum(max_component, 0.0), rotate(box.q_WS, normal_S))
+    return SurfaceDistance(outer_distance + minimum(max_component, 0.0), rotate(box.q_WS, normal_S))
 
 
-def disc_point(center_W: Place, axis_W: Axis, toward_W: Place, *, radius: Radius) -> Vec3:
+def nearest_disc_point(centre_W: NearbyPosition, axis_W: Axis, toward_W: NearbyPosition, *, radius: Radius) -> Vec3:
     """Return the point of a disc nearest to `toward_W`: its projection onto the plane, limited to the rim."""
-    offset = toward_W - center_W
+    offset = toward_W - centre_W
     in_plane = offset - axis_W * dot(offset, axis_W)
     in_plane_distance = norm(in_plane)
-    return center_W + in_plane * where(in_plane_distance > radius, safe_divide(radius, in_plane_distance), 1.0)
+    return centre_W + in_plane * where(in_plane_distance > radius, safe_divide(radius, in_plane_distance), 1.0)

@@ -31,7 +31,7 @@ def potential_energy(height: Height, *, mass: Mass, g: Strength) -> Scalar:
     return mass * g * height
 
 
-def gravity_at(height: Height, g: Strength) -> Scalar:
+def gravity_acceleration(height: Height, g: Strength) -> Scalar:
     """g(h) = g₀ (R / (R + h))², R = 6356.766 km  [m/s²]"""
     ratio = EARTH_RADIUS / (EARTH_RADIUS + height)
     return g * ratio * ratio
@@ -46,8 +46,8 @@ def _uniform_weight(
 def _spherical_weight(
     effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> Wrench:
-    return Wrench(f_W=weight(vehicle.mass, gravity_at(state.p_W.z, vehicle["gravity"].acceleration)))
+    return Wrench(f_W=weight(vehicle.mass, gravity_acceleration(state.p_W.z, vehicle["gravity"].acceleration)))
 
 
-UNIFORM = Effect("gravity", wrench=_uniform_weight, role=Role.WEIGHT, turns=False)
-SPHERICAL = Effect("gravity", wrench=_spherical_weight, role=Role.WEIGHT, turns=False)
+UNIFORM = Effect("gravity", wrench=_uniform_weight, role=Role.WEIGHT, attitude_dependent=False)
+SPHERICAL = Effect("gravity", wrench=_spherical_weight, role=Role.WEIGHT, attitude_dependent=False)

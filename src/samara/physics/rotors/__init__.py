@@ -1,5 +1,5 @@
 """Rotors, motors, batteries and inflow."""
 
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 
 __getattr__, __dir__ = _lazily(__name__, __path__)

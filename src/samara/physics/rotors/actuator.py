@@ -27,8 +27,8 @@ class Lag(NamedTuple):
 
     speed_min: Annotated[Scalar, Quantity("rad/s", 0.0, 500.0)]
     speed_max: Annotated[Scalar, Quantity("rad/s", 1000.0, 3000.0)]
-    rise: TimeConstant
-    fall: TimeConstant
+    time_constant_up: TimeConstant
+    time_constant_down: TimeConstant
     efficiency: Annotated[Scalar, Quantity("1", 0.3, 1.0)] = 1.0
     full_voltage: Annotated[Scalar, Quantity("V", 0.0, 50.0)] = 0.0
 
@@ -63,14 +63,18 @@ def saturate_speed(speed: RotorSpeed, motor: Lag) -> Scalar:
     return clamp(speed, motor.speed_min, motor.speed_max)
 
 
-def slowed(motor: Lag, share: Duty) -> Lag:
+def scale_speed_range(motor: Lag, voltage_ratio: Duty) -> Lag:
     """Ω_min V/V_full,  Ω_max V/V_full: the speed range of a motor at the fraction V/V_full of its voltage  [rad/s]"""
-    return motor._replace(speed_min=share * motor.speed_min, speed_max=share * motor.speed_max)
+    return motor._replace(speed_min=voltage_ratio * motor.speed_min, speed_max=voltage_ratio * motor.speed_max)
 
 
 def time_constant(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
     """τ_rise while speeding up, else τ_fall  [s]"""
-    return where(target > speed, motor.rise, motor.fall) if motor.rise is not motor.fall else motor.rise
+    return (
+        where(target > speed, motor.time_constant_up, motor.time_constant_down)
+        if motor.time_constant_up is not motor.time_constant_down
+        else motor.time_constant_up
+    )
 
 
 def lag_rate(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
@@ -78,7 +82,7 @@ def lag_rate(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
     return (target - speed) / time_constant(speed, target, motor)
 
 
-def drawn_power(speed: RotorSpeed, load_torque: LoadTorque, motor: Lag) -> Scalar:
+def input_power(speed: RotorSpeed, load_torque: LoadTorque, motor: Lag) -> Scalar:
     """P = max(0, Q Ω) / η: the power of a motor from the bus; a windmilling rotor returns none  [W]"""
     return maximum(load_torque * speed, 0.0) / motor.efficiency
 

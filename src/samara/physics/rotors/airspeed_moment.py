@@ -75,6 +75,6 @@ def rolling_moment(speed: RotorSpeed, flow: HubFlow, rolling: RollingMoment) -> 
     return flow.across_B * (-rolling.coefficient * absolute(speed))
 
 
-def faded_thrust(thrust: Annotated[Scalar, Quantity("N", 0.0, 20.0)], flow: HubFlow, fade: ThrustFade) -> Scalar:
+def thrust_fade_loss(thrust: Annotated[Scalar, Quantity("N", 0.0, 20.0)], flow: HubFlow, fade: ThrustFade) -> Scalar:
     """ΔT = −T min(|V_c|/V, 1)  [N]"""
     return -thrust * minimum(absolute(flow.climb) / fade.airspeed, 1.0)

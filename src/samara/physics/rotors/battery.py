@@ -37,7 +37,7 @@ class BatteryState(NamedTuple):
     polarisation: Annotated[Scalar, Quantity("V", -1.0, 1.0)]
 
 
-class Source(NamedTuple):
+class VoltageSource(NamedTuple):
     """One or more batteries as a voltage behind a resistance."""
 
     voltage: Voltage
@@ -49,22 +49,24 @@ def open_circuit_voltage(charge: StateOfCharge, battery: Thevenin) -> Scalar:
     return piecewise_linear(charge, battery.table_charge, battery.table_voltage)
 
 
-def source_of(battery_state: BatteryState, battery: Thevenin) -> Source:
+def battery_source(battery_state: BatteryState, battery: Thevenin) -> VoltageSource:
     """V₀ = OCV(SOC) − V1, behind R0  [V, Ω]"""
-    return Source(open_circuit_voltage(battery_state.charge, battery) - battery_state.polarisation, battery.resistance)
+    return VoltageSource(
+        open_circuit_voltage(battery_state.charge, battery) - battery_state.polarisation, battery.resistance
+    )
 
 
-def parallel_sources(sources: tuple[Source, ...]) -> Source:
+def parallel_sources(sources: tuple[VoltageSource, ...]) -> VoltageSource:
     """V₀ = Σ(Vₖ/Rₖ) / Σ(1/Rₖ),  R = 1 / Σ(1/Rₖ): several batteries on one bus  [V, Ω]"""
     conductance: Scalar = 0.0
     short_current: Scalar = 0.0
     for source in sources:
         conductance = conductance + 1.0 / source.resistance
         short_current = short_current + source.voltage / source.resistance
-    return Source(short_current / conductance, 1.0 / conductance)
+    return VoltageSource(short_current / conductance, 1.0 / conductance)
 
 
-def voltage_under_power(source: Source, power: Power) -> Scalar:
+def voltage_under_power(source: VoltageSource, power: Power) -> Scalar:
     """V = ½ (V₀ + √(V₀² − 4 R P)), the larger root of V = V₀ − R P / V  [V]
 
     The maximum power of such a source is V₀²/4R; for a larger P the voltage stays at V₀/2, where the power is maximal.
@@ -72,7 +74,7 @@ def voltage_under_power(source: Source, power: Power) -> Scalar:
     return 0.5 * (source.voltage + safe_sqrt(source.voltage * source.voltage - 4.0 * source.resistance * power))
 
 
-def share_of_current(source: Source, bus_voltage: Voltage) -> Scalar:
+def branch_current(source: VoltageSource, bus_voltage: Voltage) -> Scalar:
     """Iₖ = (Vₖ − V) / Rₖ: batteries of equal voltage share in proportion to 1/R  [A]"""
     return (source.voltage - bus_voltage) / source.resistance
 

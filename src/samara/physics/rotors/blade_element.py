@@ -22,8 +22,8 @@ from samara.physics.rotors.rotor import (
     rotor_load,
 )
 
-HIGHEST_ADVANCE = 0.5  # V_e/(ΩR): above it, much of the disc is in reverse flow; the in-plane speed is limited there
-BALANCE_STEPS = 6  # leaves 1e-9 m/s between thrust and momentum (tests/physics/test_inflow.py)
+MAX_ADVANCE_RATIO = 0.5  # V_e/(ΩR): above it, much of the disc is in reverse flow; the in-plane speed is limited there
+INFLOW_ITERATIONS = 6  # leaves 1e-9 m/s between thrust and momentum (tests/physics/test_inflow.py)
 _MIN_SECANT_RESIDUAL = 1e-9  # [m/s]: below this residual a secant would divide rounding errors
 APPARENT_MASS, APPARENT_INERTIA = 8.0 / (3.0 * math.pi), 16.0 / (45.0 * math.pi)
 """Pitt and Peters, Theoretical Prediction of Dynamic-Inflow Derivatives, Vertica 5 (1981)"""
@@ -58,7 +58,7 @@ class HubFlow(NamedTuple):
     across_B: Annotated[Vec3, Quantity("m/s", -15.0, 15.0)]
 
 
-class BladeNumbers(NamedTuple):
+class BladeCoefficients(NamedTuple):
     """Coefficients from a rotor's constants: collective pitch θ [rad], σa, and σcd/8."""
 
     pitch: Annotated[Scalar, Quantity("rad", 0.05, 0.6)]
@@ -98,19 +98,19 @@ def disc_axes(axis_B: Annotated[Vec3, Unit()]) -> tuple[Vec3, Vec3]:
     )
 
 
-def blade_numbers(rotor: Rotor, air: RotorAir) -> BladeNumbers:
+def blade_coefficients(rotor: Rotor, air: RotorAir) -> BladeCoefficients:
     """θ = 3 (2 C_T/σa + λ_h/2),  σcd/8 = C_Q − λ_h C_T;  C_T = kF/(ρ₀πR⁴), C_Q = kM/(ρ₀πR⁵), λ_h = √(C_T/2)"""
     area = SEA_LEVEL_DENSITY * math.pi * rotor.radius * rotor.radius
     c_thrust = safe_divide(rotor.k_thrust, area * rotor.radius * rotor.radius)
     c_torque = safe_divide(rotor.k_torque, area * rotor.radius * rotor.radius * rotor.radius)
     inflow = safe_sqrt(0.5 * c_thrust)
     lift = air.solidity * air.lift_slope
-    return BladeNumbers(3.0 * (2.0 * c_thrust / lift + 0.5 * inflow), lift, c_torque - inflow * c_thrust)
+    return BladeCoefficients(3.0 * (2.0 * c_thrust / lift + 0.5 * inflow), lift, c_torque - inflow * c_thrust)
 
 
-def held_across(flow: HubFlow, speed: RotorSpeed, rotor: Rotor) -> Vec3:
+def limited_cross_flow(flow: HubFlow, speed: RotorSpeed, rotor: Rotor) -> Vec3:
     """u_e, limited to half of the tip speed  [m/s]"""
-    limit, edge = HIGHEST_ADVANCE * absolute(speed) * rotor.radius, safe_norm(*flow.across_B)
+    limit, edge = MAX_ADVANCE_RATIO * absolute(speed) * rotor.radius, safe_norm(*flow.across_B)
     return flow.across_B * where(edge > limit, safe_divide(limit, edge), 1.0)
 
 
@@ -121,10 +121,10 @@ def air_load(
 
     Blade elements over radius and azimuth, uniform inflow  [N, N·m]
     """
-    blade = blade_numbers(rotor, air)
+    blade = blade_coefficients(rotor, air)
     tip, v_through = absolute(speed) * rotor.radius, flow.climb + induced
     rho_area = air_density * math.pi * rotor.radius * rotor.radius
-    across_B = held_across(flow, speed, rotor)
+    across_B = limited_cross_flow(flow, speed, rotor)
     edge_squared = dot(across_B, across_B)
     edge_over_tip = safe_divide(edge_squared, tip)
     thrust_per_tip_speed = (
@@ -139,14 +139,14 @@ def in_plane_force(
     speed: RotorSpeed, induced: InducedVelocity, flow: HubFlow, rotor: Rotor, air: RotorAir, air_density: AirDensity
 ) -> Vec3:
     """H = −ρA (¼ σa θ W + 2 (σcd/8) U) u_e: the advancing blade's lift is tilted back, and its drag is larger  [N]"""
-    blade = blade_numbers(rotor, air)
+    blade = blade_coefficients(rotor, air)
     tip, v_through = absolute(speed) * rotor.radius, flow.climb + induced
     rho_area = air_density * math.pi * rotor.radius * rotor.radius
     drag_coefficient = rho_area * (0.25 * blade.lift * blade.pitch * v_through + 2.0 * blade.profile * tip)
-    return held_across(flow, speed, rotor) * -drag_coefficient
+    return limited_cross_flow(flow, speed, rotor) * -drag_coefficient
 
 
-def inflow_goal(
+def momentum_inflow(
     speed: RotorSpeed, induced: InducedVelocity, flow: HubFlow, rotor: Rotor, air: RotorAir, air_density: AirDensity
 ) -> Scalar:
     """v(T(v)): the induced velocity by momentum theory under the thrust at the present inflow  [m/s]"""
@@ -160,11 +160,11 @@ def balanced_inflow(speed: RotorSpeed, flow: HubFlow, rotor: Rotor, air: RotorAi
     nominal_thrust = rotor_load(speed, rotor, density_ratio(air_density)).thrust
     previous = induced_velocity(nominal_thrust, flow.climb, edge, air_density, rotor.radius)
     v_mass_flow = mass_flow_speed(previous, flow.climb, edge, hover_induced(nominal_thrust, air_density, rotor.radius))
-    previous_residual = inflow_goal(speed, previous, flow, rotor, air, air_density) - previous
+    previous_residual = momentum_inflow(speed, previous, flow, rotor, air, air_density) - previous
     slope = 1.0 + air.solidity * air.lift_slope * absolute(speed) * rotor.radius / (8.0 * v_mass_flow)
     induced = previous + previous_residual / slope
-    for _ in range(BALANCE_STEPS):
-        residual = inflow_goal(speed, induced, flow, rotor, air, air_density) - induced
+    for _ in range(INFLOW_ITERATIONS):
+        residual = momentum_inflow(speed, induced, flow, rotor, air, air_density) - induced
         unconverged = absolute(residual) > _MIN_SECANT_RESIDUAL
         step = where(
             unconverged, residual * (induced - previous) / where(unconverged, previous_residual - residual, 1.0), 0.0
@@ -177,7 +177,7 @@ def inflow_rate(
     speed: RotorSpeed, induced: InducedVelocity, flow: HubFlow, rotor: Rotor, air: RotorAir, air_density: AirDensity
 ) -> Scalar:
     """(8/3π) R v̇ = 2 V_m (v(T(v)) − v): Pitt and Peters' first state; its steady state is momentum theory's  [m/s²]"""
-    steady = inflow_goal(speed, induced, flow, rotor, air, air_density)
+    steady = momentum_inflow(speed, induced, flow, rotor, air, air_density)
     v_hover = hover_induced(rotor_load(speed, rotor, density_ratio(air_density)).thrust, air_density, rotor.radius)
     v_mass_flow = mass_flow_speed(induced, flow.climb, safe_norm(*flow.across_B), v_hover)
     return safe_divide(2.0 * v_mass_flow, APPARENT_MASS * rotor.radius) * (steady - induced)
@@ -198,9 +198,9 @@ def gradient_rate(
     g_M = (4/(1 + cos χ)) (σa/16) U²/V_m A: blades with more lift induce more; A is the slope of their lift, rigid blades:
     A U = (8θ/3 − 2W/U) s u_e × a − g − R a × ω.
     """
-    blade = blade_numbers(rotor, air)
+    blade = blade_coefficients(rotor, air)
     tip, v_through = absolute(speed) * rotor.radius, flow.climb + inflow.induced
-    across_B = held_across(flow, speed, rotor)
+    across_B = limited_cross_flow(flow, speed, rotor)
     edge = safe_norm(*flow.across_B)
     v_hover = hover_induced(rotor_load(speed, rotor, density_ratio(air_density)).thrust, air_density, rotor.radius)
     v_mass_flow = mass_flow_speed(inflow.induced, flow.climb, edge, v_hover)
@@ -223,7 +223,7 @@ def inflow_gradient(inflow: HarmonicInflow, rotor: Rotor) -> Vec3:
     return first_B * inflow.first + second_B * inflow.second
 
 
-def drag_of_rotor(speed: RotorSpeed, flow: HubFlow, drag: RotorDrag) -> Vec3:
+def rotor_drag_force(speed: RotorSpeed, flow: HubFlow, drag: RotorDrag) -> Vec3:
     """f = −k |Ω| u_e  [N]"""
     return flow.across_B * (-drag.coefficient * absolute(speed))
 

@@ -19,8 +19,8 @@ from samara.physics.rotors.blade_element import (
     InducedVelocity,
     RotorAir,
     air_load,
-    blade_numbers,
-    held_across,
+    blade_coefficients,
+    limited_cross_flow,
 )
 from samara.physics.rotors.rotor import Rotor
 
@@ -69,7 +69,9 @@ def coning(
     damping_coefficient = _flap_damping(rotor, air, air_density, blades)
     abs_speed, inflow_per_radius = absolute(speed), safe_divide(flow.climb + induced, rotor.radius)
     lift_moment = (
-        damping_coefficient * abs_speed * (blade_numbers(rotor, air).pitch * abs_speed - 4.0 / 3.0 * inflow_per_radius)
+        damping_coefficient
+        * abs_speed
+        * (blade_coefficients(rotor, air).pitch * abs_speed - 4.0 / 3.0 * inflow_per_radius)
     )
     return safe_divide(lift_moment, blades.blade_inertia * speed * speed + hub_stiffness(speed, blades=blades))
 
@@ -95,9 +97,9 @@ def disc_tilt(
     damping_coefficient = _flap_damping(rotor, air, air_density, blades)
     abs_speed = absolute(speed)
     stiffness, damping = hub_stiffness(speed, blades=blades), damping_coefficient * abs_speed * abs_speed
-    across_B = held_across(flow, speed, rotor)
+    across_B = limited_cross_flow(flow, speed, rotor)
     omega_e_B = omega_B - rotor.axis_B * dot(omega_B, rotor.axis_B)
-    pitch = blade_numbers(rotor, air).pitch
+    pitch = blade_coefficients(rotor, air).pitch
     coning_angle = coning(speed, induced, flow, rotor, air, air_density, blades=blades)
     per_radius = safe_divide(damping_coefficient, rotor.radius)
     inflow_per_radius = safe_divide(flow.climb + induced, rotor.radius)

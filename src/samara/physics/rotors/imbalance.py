@@ -42,7 +42,7 @@ def ripple_force(phase: Phase, thrust: Thrust, ripple: Ripple, rotor: Rotor) -> 
     return rotor.axis_B * (ripple * thrust * cos(2.0 * phase))
 
 
-def shaking_force(
+def vibration_force(
     phase: Phase, speed: RotorSpeed, thrust: Thrust, unbalance: Unbalance, ripple: Ripple, rotor: Rotor
 ) -> Vec3:
     """f = U Ω² (e₁ cos φ + s e₂ sin φ) + ε T cos 2φ a: the total vibration force on a hub  [N]"""
@@ -53,7 +53,7 @@ def _initial(vehicle: "Vehicle") -> tuple[Scalar, ...]:
     return tuple(0.0 for _ in vehicle.rotors)
 
 
-def _turning(
+def _phase_rates(
     effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[Scalar, ...]:
     """φ̇ = Ω"""
@@ -71,10 +71,10 @@ def _wrench(phases: Tree, state: "State", command: "Command", vehicle: "Vehicle"
         vehicle.rotors,
         strict=True,
     ):
-        f_B = shaking_force(phase, speed, load.thrust, unbalance, imbalance.ripple, rotor)
+        f_B = vibration_force(phase, speed, load.thrust, unbalance, imbalance.ripple, rotor)
         total = add_wrenches(total, Wrench(f_B, cross(rotor.r_B, f_B)))
     return total
 
 
-IMBALANCE = Effect("imbalance", _initial, _turning, _wrench, planned=False, trimmed=False, state_unit="rad")
+IMBALANCE = Effect("imbalance", _initial, _phase_rates, _wrench, planned=False, trimmed=False, state_unit="rad")
 """Its forces average to 0: trim ignores them."""

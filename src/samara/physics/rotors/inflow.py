@@ -13,7 +13,7 @@ from samara.physics.rotors.rotor import Radius
 
 HALLEY_STEPS = 3  # leaves 1e-13 of the momentum balance (tests/physics/test_inflow.py)
 
-RING_CENTRE, RING_HALF_WIDTH = -1.55, 0.55  # of V_c/v_h; its extent in V_e/v_h is 1
+RING_CENTRE, RING_HALF_WIDTH = -1.55, 0.55  # in V_c/v_h; its extent in V_e/v_h is 1
 """The vortex ring, V_c from −2.1 to −1: it extends 0.1 past −2, where the windmill branch begins with infinite slope."""
 JOHNSON = (0.373, 0.598, -1.991)
 """ν = x (0.373 x² + 0.598 μ² − 1.991): W. Johnson, Comprehensive Analytical Model of Rotorcraft, NASA TM-81182 (1980)"""
@@ -25,14 +25,16 @@ Induced: TypeAlias = Annotated[Scalar, Quantity("m/s", 0.0, 20.0)]
 ClimbRatio: TypeAlias = Annotated[Scalar, Quantity("1", -4.0, 4.0)]
 EdgeRatio: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 4.0)]
 
-_SLOWEST = 1e-3  # [m/s]: lower bound of v_h in the ratios V/v_h
-_CORE_RADIUS = 0.05  # of the ring's radius: inside, the direction to its edge is undefined, and no correction applies
+_MIN_HOVER_INDUCED = 1e-3  # [m/s]: lower bound of v_h in the ratios V/v_h
+_CORE_RADIUS = (
+    0.05  # fraction of the ring's radius: inside, the direction to its edge is undefined, and no correction applies
+)
 
 
-class _Momentum(NamedTuple):
+class _InflowSlopes(NamedTuple):
     value: Scalar
-    by_climb: Scalar
-    by_edge: Scalar
+    climb_slope: Scalar
+    edge_slope: Scalar
 
 
 def hover_induced(thrust: Thrust, air_density: AirDensity, radius: Radius) -> Scalar:
@@ -53,15 +55,15 @@ def induced_ratio(climb: ClimbRatio, edge: EdgeRatio) -> Scalar:
     momentum = _momentum(RING_CENTRE + RING_HALF_WIDTH * boundary_climb, boundary_edge)
     johnson = _johnson(RING_CENTRE + RING_HALF_WIDTH * boundary_climb, boundary_edge)
     mismatch = momentum.value - johnson.value
-    radial_slope = RING_HALF_WIDTH * boundary_climb * (momentum.by_climb - johnson.by_climb)
-    radial_slope = radial_slope + boundary_edge * (momentum.by_edge - johnson.by_edge)
+    radial_slope = RING_HALF_WIDTH * boundary_climb * (momentum.climb_slope - johnson.climb_slope)
+    radial_slope = radial_slope + boundary_edge * (momentum.edge_slope - johnson.edge_slope)
     blend = (ring_radius - _CORE_RADIUS) / (1.0 - _CORE_RADIUS)
     weight = blend * blend * blend * (4.0 - 3.0 * blend)
     ring_value = _johnson(climb, edge).value + weight * (mismatch + (ring_radius - 1.0) * radial_slope)
     return where(distance < 1.0, ring_value, momentum.value)
 
 
-def _momentum(climb: Scalar, edge: Scalar) -> _Momentum:
+def _momentum(climb: Scalar, edge: Scalar) -> _InflowSlopes:
     """Halley's iteration on f = ν² (μ² + (x + ν)²) − 1, which is free of roots, and the slopes of its zero.
 
     Left of the ring it starts from below, to the smallest of up to three roots (the windmill's); else from above, to the only
@@ -81,13 +83,13 @@ def _momentum(climb: Scalar, edge: Scalar) -> _Momentum:
         )
     v_through = climb + value
     slope = edge * edge + v_through * (v_through + value)
-    return _Momentum(value, -value * v_through / slope, -value * edge / slope)
+    return _InflowSlopes(value, -value * v_through / slope, -value * edge / slope)
 
 
-def _johnson(climb: Scalar, edge: Scalar) -> _Momentum:
+def _johnson(climb: Scalar, edge: Scalar) -> _InflowSlopes:
     cubic, mixed, linear = JOHNSON
     value = climb * (cubic * climb * climb + mixed * edge * edge + linear)
-    return _Momentum(value, 3.0 * cubic * climb * climb + mixed * edge * edge + linear, 2.0 * mixed * edge * climb)
+    return _InflowSlopes(value, 3.0 * cubic * climb * climb + mixed * edge * edge + linear, 2.0 * mixed * edge * climb)
 
 
 def induced_velocity(
@@ -99,7 +101,7 @@ def induced_velocity(
     """
     v_hover = hover_induced(thrust, air_density, radius)
     thrust_sign = where(thrust < 0, -1.0, 1.0)
-    v_reference = maximum(v_hover, _SLOWEST)
+    v_reference = maximum(v_hover, _MIN_HOVER_INDUCED)
     return (
         thrust_sign
         * v_hover
@@ -109,7 +111,7 @@ def induced_velocity(
     )
 
 
-def mass_flow_speed(induced: Induced, climb: ClimbSpeed, edge: EdgeSpeed, at_hover: Induced) -> Scalar:
+def mass_flow_speed(induced: Induced, climb: ClimbSpeed, edge: EdgeSpeed, v_hover: Induced) -> Scalar:
     """V_m = (V_e² + (V_c + v)(V_c + 2v)) / √(V_e² + (V_c + v)²), at least v_h: the mass flow that convects a disturbance
 
     2 v_h in hover, V in fast flight (Peters and HaQuang, 1988). In the vortex ring it vanishes, and the flow would never
@@ -117,7 +119,7 @@ def mass_flow_speed(induced: Induced, climb: ClimbSpeed, edge: EdgeSpeed, at_hov
     """
     v_through = climb + induced
     flow = safe_divide(edge * edge + v_through * (v_through + induced), safe_norm(edge, v_through))
-    return maximum(maximum(flow, at_hover), _SLOWEST)
+    return maximum(maximum(flow, v_hover), _MIN_HOVER_INDUCED)
 
 
 def wake_skew(induced: Induced, climb: ClimbSpeed, edge: EdgeSpeed) -> Scalar:

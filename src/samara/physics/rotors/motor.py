@@ -7,16 +7,19 @@ Hakoniwa's has no no-load current, no losses in the controller, and lets a fast 
 from typing import Annotated, NamedTuple, TypeAlias
 
 from samara.core.ops import clamp, equal, safe_divide, where
-from samara.core.quantity import Current, Duty, LoadTorque, Quantity, RotorSpeed, Scalar, Voltage
+from samara.core.quantity import Current, Duty, FileKey, LoadTorque, Quantity, RotorSpeed, Scalar, Voltage
 
 LiveVoltage: TypeAlias = Annotated[Scalar, Quantity("V", 3.0, 25.0)]
 RotorInertia: TypeAlias = Annotated[Scalar, Quantity("kg m^2", 1e-6, 1e-3)]
 
 
 class DcMotor(NamedTuple):
-    """A motor and its speed controller. Torque constant and back-EMF constant are equal in SI units."""
+    """A motor and its speed controller. Torque constant and back-EMF constant are equal in SI units.
 
-    constant: Annotated[Scalar, Quantity("N m/A", 1e-3, 0.05)]
+    The key of `constant` in a vehicle file is `kv`: Kv in rpm/V, or the torque constant in N m/A.
+    """
+
+    constant: Annotated[Scalar, Quantity("N m/A", 1e-3, 0.05), FileKey("kv")]
     resistance: Annotated[Scalar, Quantity("ohm", 0.02, 0.5)]
     damping: Annotated[Scalar, Quantity("N m s/rad", 0.0, 1e-5)] = 0.0
     no_load_current: Annotated[Scalar, Quantity("A", 0.0, 1.0)] = 0.0

@@ -14,23 +14,23 @@ from samara.physics.rotors.actuator import (
     Lag,
     SecondOrder,
     command_from_speed,
-    drawn_power,
+    input_power,
     lag_rate,
     lag_target,
     saturate_speed,
+    scale_speed_range,
     second_order_rate,
-    slowed,
     speed_from_command,
 )
 from samara.physics.rotors.battery import (
     BatteryState,
     Ideal,
-    Source,
     Thevenin,
+    VoltageSource,
     battery_rate,
+    battery_source,
+    branch_current,
     parallel_sources,
-    share_of_current,
-    source_of,
     voltage_under_power,
 )
 from samara.physics.rotors.motor import (
@@ -56,11 +56,12 @@ from samara.physics.types import Command, Environment, State, Vehicle
 
 
 def rotor_loads(state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
-    """Tᵢ, Qᵢ of every rotor in its air, or those of an effect with `loads`, plus the `more_loads` of other effects  [N, N·m]"""
+    """Tᵢ, Qᵢ of every rotor in its air, or those of an effect with `loads`, plus the `additional_loads` of other effects
+    [N, N·m]"""
     loads = _base_loads(state, vehicle, environment)
     for index, effect in enumerate(vehicle.structure.effects):
-        if effect.more_loads is not None:
-            increments = effect.more_loads(state.effects[index], state, vehicle, environment)
+        if effect.additional_loads is not None:
+            increments = effect.additional_loads(state.effects[index], state, vehicle, environment)
             loads = tuple(
                 RotorLoad(load.thrust + increment.thrust, load.torque + increment.torque)
                 for load, increment in zip(loads, increments, strict=True)
@@ -87,7 +88,7 @@ def _base_loads(state: State, vehicle: Vehicle, environment: Environment) -> tup
 
 
 def bus_voltage(
-    source: Source, duties: tuple[Duty, ...], speeds: tuple[RotorSpeed, ...], motors: tuple[DcMotor, ...]
+    source: VoltageSource, duties: tuple[Duty, ...], speeds: tuple[RotorSpeed, ...], motors: tuple[DcMotor, ...]
 ) -> Scalar:
     """V = V₀ − R₀ Σ I_bus(V)  [V]
 
@@ -123,7 +124,7 @@ def _corner_currents(motor: DcMotor) -> tuple[Scalar, ...]:
     return (motor.current_min, 0.0, motor.current_max)
 
 
-def actuated(state: State, command: Command, vehicle: Vehicle) -> Command:
+def actuator_outputs(state: State, command: Command, vehicle: Vehicle) -> Command:
     """Return the rotor commands that reach the motors: the positions of the actuators, if the vehicle has any."""
     if not vehicle.has("actuator"):
         return command[: len(vehicle.rotors)]
@@ -164,7 +165,7 @@ def bus_current(state: State, command: Command, vehicle: Vehicle, environment: E
         total = safe_divide(_total_input_power(state, vehicle, environment), voltage)
     else:
         for source in _sources(state, vehicle):
-            total = total + share_of_current(source, voltage)
+            total = total + branch_current(source, voltage)
     return environment.battery_connected * total
 
 
@@ -195,10 +196,10 @@ def _input_powers(state: State, vehicle: Vehicle, environment: Environment) -> l
     """Pᵢ of every motor with a lag; 0 for a failed motor while its rotor runs down  [W]"""
     loads = rotor_loads(state, vehicle, environment)
     input_powers = [
-        drawn_power(speed, load.torque, rotor.motor)
+        input_power(speed, load.torque, rotor.motor)
         for speed, load, rotor in zip(state.rotor_speed, loads, vehicle.rotors, strict=True)
     ]
-    if environment.motor_power:
+    if environment.motor_effectiveness:
         effectiveness = _motor_effectiveness(environment, len(input_powers))
         input_powers = [
             where(factor > 0.0, input_power, 0.0)
@@ -214,7 +215,7 @@ def lag_motors(state: State, vehicle: Vehicle, environment: Environment) -> tupl
         return motors
     voltage = supply_voltage(state, (), vehicle, environment)
     rated = rated_voltages(vehicle)
-    return tuple(slowed(motor, voltage / full) for motor, full in zip(motors, rated, strict=True))
+    return tuple(scale_speed_range(motor, voltage / full) for motor, full in zip(motors, rated, strict=True))
 
 
 def rated_voltages(vehicle: Vehicle) -> tuple[Scalar, ...]:
@@ -231,30 +232,29 @@ def full_voltage(vehicle: Vehicle) -> Scalar:
     if isinstance(vehicle["battery"], Ideal):
         return vehicle["battery"].voltage
     full = zip(_full_batteries(vehicle), vehicle["battery"], strict=True)
-    return parallel_sources(tuple(source_of(battery_state, battery) for battery_state, battery in full)).voltage
+    return parallel_sources(tuple(battery_source(battery_state, battery) for battery_state, battery in full)).voltage
 
 
-def _sources(state: State, vehicle: Vehicle) -> tuple[Source, ...]:
+def _sources(state: State, vehicle: Vehicle) -> tuple[VoltageSource, ...]:
     battery_states = state.effects[vehicle.index("battery")]
     return tuple(
-        source_of(battery_state, battery)
+        battery_source(battery_state, battery)
         for battery_state, battery in zip(battery_states, vehicle["battery"], strict=True)
     )
 
 
-def delivered(commanded: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
+def apply_effectiveness(commands: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
     """eᵢ uᵢ: the speed or duty that each motor delivers, eᵢ its effectiveness"""
-    if not environment.motor_power:
-        return commanded
+    if not environment.motor_effectiveness:
+        return commands
     return tuple(
-        factor * value
-        for factor, value in zip(_motor_effectiveness(environment, len(commanded)), commanded, strict=True)
+        factor * value for factor, value in zip(_motor_effectiveness(environment, len(commands)), commands, strict=True)
     )
 
 
-def compensated(desired: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
-    """uᵢ / eᵢ, the inverse of `delivered`; 0 for a failed motor"""
-    if not environment.motor_power:
+def compensate_effectiveness(desired: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
+    """uᵢ / eᵢ, the inverse of `apply_effectiveness`; 0 for a failed motor"""
+    if not environment.motor_effectiveness:
         return desired
     return tuple(
         safe_divide(value, factor)
@@ -263,19 +263,20 @@ def compensated(desired: tuple[Ratio, ...], environment: Environment) -> tuple[S
 
 
 def _motor_effectiveness(environment: Environment, motor_count: int) -> tuple[Scalar, ...]:
-    if len(environment.motor_power) != motor_count:
+    if len(environment.motor_effectiveness) != motor_count:
         raise ValueError(
-            f"motor_power has {len(environment.motor_power)} numbers; expected one for each of {motor_count} motors, or none"
+            f"motor_effectiveness has {len(environment.motor_effectiveness)} numbers; "
+            f"expected one for each of {motor_count} motors, or none"
         )
-    return environment.motor_power
+    return environment.motor_effectiveness
 
 
 def _duties(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
     duties = tuple(
         effective_duty(duty, rotor.motor)
-        for duty, rotor in zip(actuated(state, command, vehicle), vehicle.rotors, strict=True)
+        for duty, rotor in zip(actuator_outputs(state, command, vehicle), vehicle.rotors, strict=True)
     )
-    return delivered(duties, environment)
+    return apply_effectiveness(duties, environment)
 
 
 # Actuations --------------------------------------------------------------------------------------------------------
@@ -284,7 +285,7 @@ def _duties(state: State, command: Command, vehicle: Vehicle, environment: Envir
 def _normalized_rates(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
     motors = lag_motors(state, vehicle, environment)
     targets = tuple(
-        speed_from_command(u, motor) for u, motor in zip(actuated(state, command, vehicle), motors, strict=True)
+        speed_from_command(u, motor) for u, motor in zip(actuator_outputs(state, command, vehicle), motors, strict=True)
     )
     return _lag_rates(targets, state, vehicle, environment)
 
@@ -306,7 +307,7 @@ def _normalized_commands(
     motors = lag_motors(state, vehicle, environment._replace(battery_connected=1.0))
     return tuple(
         command_from_speed(target, motor)
-        for target, motor in zip(compensated(targets, environment), motors, strict=True)
+        for target, motor in zip(compensate_effectiveness(targets, environment), motors, strict=True)
     )
 
 
@@ -318,22 +319,23 @@ def _lag_targets(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehic
     )
 
 
-def _speed(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
+def _speed_rates(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
     motors = lag_motors(state, vehicle, environment)
     targets = tuple(
-        saturate_speed(target, motor) for target, motor in zip(actuated(state, command, vehicle), motors, strict=True)
+        saturate_speed(target, motor)
+        for target, motor in zip(actuator_outputs(state, command, vehicle), motors, strict=True)
     )
     return _lag_rates(targets, state, vehicle, environment)
 
 
 def _speed_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
-    return compensated(state.rotor_speed, environment)
+    return compensate_effectiveness(state.rotor_speed, environment)
 
 
 def _speed_inverse(
     state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment
 ) -> Command:
-    return compensated(_lag_targets(state, accelerations, vehicle), environment)
+    return compensate_effectiveness(_lag_targets(state, accelerations, vehicle), environment)
 
 
 def _lag_rates(
@@ -341,7 +343,9 @@ def _lag_rates(
 ) -> tuple[Scalar, ...]:
     return tuple(
         lag_rate(speed, target, rotor.motor)
-        for target, speed, rotor in zip(delivered(targets, environment), state.rotor_speed, vehicle.rotors, strict=True)
+        for target, speed, rotor in zip(
+            apply_effectiveness(targets, environment), state.rotor_speed, vehicle.rotors, strict=True
+        )
     )
 
 
@@ -377,7 +381,11 @@ def _duty_inverse(
     J Ω̇ is a load on the motor, as the air torque is.
     """
     battery = vehicle["battery"]
-    source = Source(battery.voltage, 0.0) if isinstance(battery, Ideal) else parallel_sources(_sources(state, vehicle))
+    source = (
+        VoltageSource(battery.voltage, 0.0)
+        if isinstance(battery, Ideal)
+        else parallel_sources(_sources(state, vehicle))
+    )
     loads = rotor_loads(state, vehicle, environment)
     power: Scalar = 0.0
     motor_voltages = []
@@ -387,7 +395,7 @@ def _duty_inverse(
         motor_voltages.append(motor_voltage)
         power = power + motor_voltage * steady_current(speed, torque, rotor.motor) / rotor.motor.efficiency
     voltage = voltage_under_power(source, power)
-    return compensated(tuple(motor_voltage / voltage for motor_voltage in motor_voltages), environment)
+    return compensate_effectiveness(tuple(motor_voltage / voltage for motor_voltage in motor_voltages), environment)
 
 
 def _no_rotors(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
@@ -405,7 +413,7 @@ def _wrench_inverse(
 
 
 NORMALIZED = Actuation("normalized", _normalized_rates, _normalized_steady, _normalized_inverse)
-SPEED = Actuation("speed", _speed, _speed_steady, _speed_inverse)
+SPEED = Actuation("speed", _speed_rates, _speed_steady, _speed_inverse)
 DUTY = Actuation("duty", _duty_rates, _duty_steady, _duty_inverse)
 WRENCH = Actuation("wrench", _no_rotors, _wrench_steady, _wrench_inverse)
 
@@ -432,7 +440,7 @@ def _rotor_momentum(
     return Wrench(tau_B=tau_B)
 
 
-def _commanded(
+def _commanded_wrench(
     effect_state: object, state: State, command: Command, vehicle: Vehicle, environment: Environment
 ) -> Wrench:
     thrust, *tau_B = command
@@ -449,7 +457,7 @@ def _battery_rates(
     batteries: tuple[Thevenin, ...] = vehicle["battery"]
     voltage = supply_voltage(state, command, vehicle, environment)
     return tuple(
-        battery_rate(battery_state, environment.battery_connected * share_of_current(source, voltage), battery)
+        battery_rate(battery_state, environment.battery_connected * branch_current(source, voltage), battery)
         for battery_state, source, battery in zip(battery_states, _sources(state, vehicle), batteries, strict=True)
     )
 
@@ -481,20 +489,20 @@ def _steady_actuators(
 
 ROTORS = Effect("rotors", wrench=_rotor_wrenches, role=Role.THRUST)
 ROTOR_MOMENTUM = Effect("rotor_momentum", wrench=_rotor_momentum, role=Role.MOMENTUM)
-COMMANDED_WRENCH = Effect("commanded_wrench", wrench=_commanded, role=Role.THRUST)
+COMMANDED_WRENCH = Effect("commanded_wrench", wrench=_commanded_wrench, role=Role.THRUST)
 IDEAL_BATTERY = Effect("battery", role=Role.SUPPLY)
 THEVENIN_BATTERY = Effect(
     "battery",
     initial=_full_batteries,
     derivative=_battery_rates,
     role=Role.SUPPLY,
-    state_about="the states of the batteries",
+    state_description="the states of the batteries",
 )
 SECOND_ORDER_ACTUATOR = Effect(
     "actuator",
     initial=_initial_actuators,
     derivative=_actuator_rates,
-    settled=_steady_actuators,
+    steady_state=_steady_actuators,
     role=Role.ACTUATOR,
-    state_about="the states of the actuators",
+    state_description="the states of the actuators",
 )

@@ -1,4 +1,4 @@
-"""One rotor: thrust, reaction torque and angular momentum, at its place on the body.
+"""One rotor: thrust, reaction torque and angular momentum, at its position on the body.
 
 A rotor sits at `r_B` and pushes along the unit vector `axis_B`. `spin` is +1 when it turns right-handed about `axis_B`
 (counter-clockwise seen from the axis' tip), −1 when left-handed. All vectors are in the body frame (FLU), SI units.
@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import Attitude, Vec3, cross, dot, rotate_inverse
 from samara.core.ops import absolute, safe_divide, where
-from samara.core.quantity import AirDensity, Choice, Quantity, RotorAcceleration, RotorSpeed, Scalar, Tree, Unit
+from samara.core.quantity import AirDensity, OneOf, Quantity, RotorAcceleration, RotorSpeed, Scalar, Tree, Unit
 from samara.physics.effect import Wrench
 from samara.physics.motion.body import AngularVelocity, Velocity
 
@@ -26,7 +26,7 @@ class Rotor(NamedTuple):
 
     r_B: Annotated[Vec3, Quantity("m", -1.0, 1.0)]
     axis_B: Annotated[Vec3, Unit()]
-    spin: Annotated[Scalar, Choice((-1.0, 1.0))]
+    spin: Annotated[Scalar, OneOf((-1.0, 1.0))]
     k_thrust: Annotated[Scalar, Quantity("N s^2/rad^2", 1e-9, 1e-3)]
     k_torque: Annotated[Scalar, Quantity("N m s^2/rad^2", 0.0, 1e-5)]
     inertia: Annotated[Scalar, Quantity("kg m^2", 0.0, 1e-4)] = 0.0
@@ -77,7 +77,7 @@ def rotor_momentum_torque(
 def axial_speed(v_air_B: Velocity, rotor: Rotor) -> Scalar:
     """V_ax = v_air · a: positive for air moving along the thrust, as in a descent  [m/s]
 
-    The air velocity is relative to the body, v_air = wind − v. With an axis −a it is −v_air · axis_b.
+    The air velocity is relative to the body, v_air = wind − v. Where the rotor axis is defined as −a, it is −v_air · axis.
     """
     return dot(v_air_B, rotor.axis_B)
 

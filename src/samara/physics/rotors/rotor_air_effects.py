@@ -7,7 +7,7 @@ from samara.core.algebra import ZERO, Vec3, cross, dot
 from samara.core.ops import safe_divide
 from samara.core.quantity import Scalar, Tree
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
-from samara.physics.rotors.airspeed_moment import AirspeedMoment, airspeed_moment, faded_thrust, rolling_moment
+from samara.physics.rotors.airspeed_moment import AirspeedMoment, airspeed_moment, rolling_moment, thrust_fade_loss
 from samara.physics.rotors.blade_element import (
     HarmonicInflow,
     HubFlow,
@@ -17,12 +17,12 @@ from samara.physics.rotors.blade_element import (
     balanced_inflow,
     climb_loss,
     disc_axes,
-    drag_of_rotor,
     gradient_rate,
     hub_flow,
     in_plane_force,
     inflow_gradient,
     inflow_rate,
+    rotor_drag_force,
 )
 from samara.physics.rotors.flapping import Flapping, disc_tilt, flapping_force, hub_moment
 from samara.physics.rotors.inflow import hover_induced
@@ -32,7 +32,7 @@ from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, RotorLoad, density_ra
 if TYPE_CHECKING:
     from samara.physics.types import Command, Environment, State, Vehicle
 
-_BESIDE = 1e-4  # [m/s]: offset of the second point of the secant
+_SECANT_OFFSET = 1e-4  # [m/s]: offset of the second point of the secant
 
 
 class _RotorFlow(NamedTuple):
@@ -145,11 +145,11 @@ def _steady_uniform_inflow(
 ) -> tuple[UniformInflow, ...]:
     """Momentum theory's inflow plus one secant step, which removes the remaining 1e-9 m/s of its iteration."""
     estimates = tuple(UniformInflow(v) for v in _induced_velocities((), state, vehicle, environment))
-    offset_estimates = tuple(UniformInflow(estimate.induced + _BESIDE) for estimate in estimates)
+    offset_estimates = tuple(UniformInflow(estimate.induced + _SECANT_OFFSET) for estimate in estimates)
     rates = _uniform_rates(estimates, state, command, vehicle, environment)
     offset_rates = _uniform_rates(offset_estimates, state, command, vehicle, environment)
     return tuple(
-        UniformInflow(estimate.induced + _BESIDE * safe_divide(rate.induced, rate.induced - offset_rate.induced))
+        UniformInflow(estimate.induced + _SECANT_OFFSET * safe_divide(rate.induced, rate.induced - offset_rate.induced))
         for estimate, rate, offset_rate in zip(estimates, rates, offset_rates, strict=True)
     )
 
@@ -179,7 +179,7 @@ def _rotor_drag(
     for speed, flow, rotor in zip(
         state.rotor_speed, _hub_flows(state, vehicle, environment), vehicle.rotors, strict=True
     ):
-        f_B = drag_of_rotor(speed, flow, vehicle["rotor_drag"]) * ratio
+        f_B = rotor_drag_force(speed, flow, vehicle["rotor_drag"]) * ratio
         total = add_wrenches(total, Wrench(f_B, cross(rotor.r_B, f_B)))
     return total
 
@@ -233,7 +233,7 @@ def _fade_losses(
     """The loss is a part of the thrust kF Ω² without airspeed; the torque is unchanged."""
     ratio, flows = density_ratio(environment.air_density), _hub_flows(state, vehicle, environment)
     return tuple(
-        RotorLoad(faded_thrust(rotor_load(speed, rotor, ratio).thrust, flow, vehicle["thrust_fade"]), 0.0)
+        RotorLoad(thrust_fade_loss(rotor_load(speed, rotor, ratio).thrust, flow, vehicle["thrust_fade"]), 0.0)
         for speed, flow, rotor in zip(state.rotor_speed, flows, vehicle.rotors, strict=True)
     )
 
@@ -288,7 +288,7 @@ DYNAMIC_AIR = Effect(
     initial=_initial_uniform_inflow,
     derivative=_uniform_rates,
     wrench=_wrench,
-    settled=_steady_uniform_inflow,
+    steady_state=_steady_uniform_inflow,
     loads=_loads,
     role=Role.ROTOR_AIR,
     reads=_READS_HUB_WIND,
@@ -299,7 +299,7 @@ DYNAMIC_AIR_3 = Effect(
     initial=_initial_harmonic_inflow,
     derivative=_harmonic_rates,
     wrench=_wrench,
-    settled=_steady_harmonic_inflow,
+    steady_state=_steady_harmonic_inflow,
     loads=_loads,
     role=Role.ROTOR_AIR,
     reads=_READS_HUB_WIND,
@@ -308,7 +308,7 @@ DYNAMIC_AIR_3 = Effect(
 ROTOR_DRAG = Effect(
     "rotor_drag",
     wrench=_rotor_drag,
-    more_loads=_climb_losses,
+    additional_loads=_climb_losses,
     role=Role.ROTOR_AIR,
     reads=_READS_HUB_WIND,
     planned=False,
@@ -317,4 +317,4 @@ FLAPPING = Effect("flapping", wrench=_flapping, reads=_READS_HUB_WIND, planned=F
 AIRSPEED_MOMENT = Effect("airspeed_moment", wrench=_airspeed_moment, reads=_READS_HUB_WIND, planned=False)
 ROLLING_MOMENT = Effect("rolling_moment", wrench=_rolling_moment, reads=_READS_HUB_WIND, planned=False)
 ROLLING_BY_SPIN = Effect("rolling_moment", wrench=_rolling_by_spin, reads=_READS_HUB_WIND, planned=False)
-THRUST_FADE = Effect("thrust_fade", more_loads=_fade_losses, reads=_READS_HUB_WIND, planned=False)
+THRUST_FADE = Effect("thrust_fade", additional_loads=_fade_losses, reads=_READS_HUB_WIND, planned=False)

@@ -38,7 +38,7 @@ def curve_load(speed: RotorSpeed, rotor: Rotor, curve: ThrustCurve, factor: Fact
     return RotorLoad(rotor.k_thrust * excess, rotor.k_torque * excess)
 
 
-def scaled_share(voltage: Voltage, thrust_scale: ThrustScale) -> Scalar:
+def thrust_gain(voltage: Voltage, thrust_scale: ThrustScale) -> Scalar:
     """s (V − V_ref), at least −1: the relative gain of thrust and torque
 
     The thrust at a measured speed does not depend on the voltage. This gain is for speeds inferred from commands, for logs
@@ -62,12 +62,12 @@ def _curve_loads(
 def _scale_wrench(
     effect_state: object, state: State, command: Command, vehicle: Vehicle, environment: Environment
 ) -> Wrench:
-    gain = scaled_share(supply_voltage(state, command, vehicle, environment), vehicle["thrust_scale"])
+    gain = thrust_gain(supply_voltage(state, command, vehicle, environment), vehicle["thrust_scale"])
     total = Wrench()
     for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):
         total = add_wrenches(total, rotor_wrench(RotorLoad(gain * load.thrust, gain * load.torque), rotor))
     return total
 
 
-THRUST_CURVE = Effect("thrust_curve", more_loads=_curve_loads, planned=False)
+THRUST_CURVE = Effect("thrust_curve", additional_loads=_curve_loads, planned=False)
 THRUST_SCALE = Effect("thrust_scale", wrench=_scale_wrench, planned=False)

@@ -1,7 +1,8 @@
 """Rotors tilted by servos: the axis of each turns about a hinge in the body, as on the tail of a tricopter.
 
-The angles are the state of one effect. The equation of motion turns the axes before it computes anything else (`tilted`), so
-loads, drag and moments of a tilted rotor are those of a rotor built with that axis. The hub is on the hinge and does not move.
+The angles are the state of one effect. The equation of motion turns the axes before it computes anything else
+(`tilt_rotors`), so loads, drag and moments of a tilted rotor are those of a rotor built with that axis. The hub is on the
+hinge and does not move.
 
 A command has one number per rotor, then one per servo: from −1 at its lower limit to 1 at its upper limit, or radians for
 vehicles commanded by rotor speed.
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 Angle: TypeAlias = Annotated[Scalar, Quantity("rad", -1.0, 1.0)]
 AngularRate: TypeAlias = Annotated[Scalar, Quantity("rad/s", -20.0, 20.0)]
 Momentum: TypeAlias = Annotated[Scalar, Quantity("N m s", -0.1, 0.1)]
-Share: TypeAlias = Annotated[Scalar, Quantity("1", -1.0, 1.0)]
+ServoCommand: TypeAlias = Annotated[Scalar, Quantity("1", -1.0, 1.0)]
 Axis: TypeAlias = Annotated[Vec3, Unit()]
 
 
@@ -42,7 +43,7 @@ def tilted_axis(axis_B: Axis, hinge_B: Axis, angle: Angle) -> Vec3:
     return axis_B * cos(angle) + cross(hinge_B, axis_B) * sin(angle)
 
 
-def servo_target(command: Share, servo: Servo) -> Scalar:
+def servo_target(command: ServoCommand, servo: Servo) -> Scalar:
     """δ = ½ (δ_max + δ_min) + ½ u (δ_max − δ_min), u limited to [−1, 1]  [rad]"""
     return 0.5 * (servo.high + servo.low) + 0.5 * clamp(command, -1.0, 1.0) * (servo.high - servo.low)
 
@@ -74,11 +75,11 @@ def _target_angles(command: "Command", vehicle: "Vehicle") -> list[Scalar]:
     return [servo_target(u, servo) for u, servo in zip(servo_commands, servos, strict=True)]
 
 
-def _straight(vehicle: "Vehicle") -> tuple[Scalar, ...]:
+def _initial_angles(vehicle: "Vehicle") -> tuple[Scalar, ...]:
     return tuple(clamp(0.0, vehicle.rotors[i].servo.low, vehicle.rotors[i].servo.high) for i in vehicle.servos)
 
 
-def _rates(
+def _servo_rates(
     angles: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[Scalar, ...]:
     return tuple(
@@ -87,7 +88,7 @@ def _rates(
     )
 
 
-def _there(
+def _steady_angles(
     effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[Scalar, ...]:
     return tuple(_target_angles(command, vehicle))
@@ -98,7 +99,7 @@ def _reaction_wrench(
 ) -> Wrench:
     """The torque of the rotors about their tilted axes; `vehicle` has them tilted already."""
     tau_B = ZERO
-    for i, rate in zip(vehicle.servos, _rates(angles, state, command, vehicle, environment), strict=True):
+    for i, rate in zip(vehicle.servos, _servo_rates(angles, state, command, vehicle, environment), strict=True):
         rotor = vehicle.rotors[i]
         momentum = rotor.spin * rotor.inertia * state.rotor_speed[i]
         tau_B = tau_B + tilting_torque(momentum, rate, rotor.axis_B, rotor.servo.hinge_B)
@@ -107,11 +108,11 @@ def _reaction_wrench(
 
 TILT = Effect(
     "tilt",
-    initial=_straight,
-    derivative=_rates,
+    initial=_initial_angles,
+    derivative=_servo_rates,
     wrench=_reaction_wrench,
-    settled=_there,
+    steady_state=_steady_angles,
     role=Role.MOMENTUM,
     state_unit="rad",
-    state_about="the angles of the servos",
+    state_description="the angles of the servos",
 )

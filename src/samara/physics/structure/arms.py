@@ -18,7 +18,7 @@ from samara.core.ops import sqrt, where
 from samara.core.quantity import Quantity, Scalar, Tree, Unit
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches, wrench_in_body_axes
 from samara.physics.motion.body import AngularVelocity, Force, Inertia, Torque, required_torque
-from samara.physics.rotors.imbalance import shaking_force
+from samara.physics.rotors.imbalance import vibration_force
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Rotor, rotor_momentum_torque, rotor_wrench
 
@@ -30,10 +30,10 @@ Stiffness: TypeAlias = Annotated[Scalar, Quantity("N m^2", 0.1, 100.0)]
 Lever: TypeAlias = Annotated[Vec3, Quantity("m", -1.0, 1.0)]
 FirstMoment: TypeAlias = Annotated[Vec3, Quantity("kg m", -0.002, 0.002)]
 
-LOADED_BEAM = 33.0 / 140.0  # ∫φ² dξ
-HANGING_BEAM = 3.0 / 8.0  # ∫φ dξ
-INWARD_BEAM = 1.0 / 10.0  # ∫φ (1 − ξ) dξ
-LEAN_OF_TIP = 3.0 / 2.0  # φ'(1)
+SHAPE_SQUARE_INTEGRAL = 33.0 / 140.0  # ∫φ² dξ
+SHAPE_INTEGRAL = 3.0 / 8.0  # ∫φ dξ
+SHAPE_INWARD_INTEGRAL = 1.0 / 10.0  # ∫φ (1 − ξ) dξ
+TIP_SLOPE = 3.0 / 2.0  # φ'(1)
 _STEADY_ITERATIONS = 12
 
 
@@ -81,13 +81,13 @@ class Mode(NamedTuple):
     p and h are the force and torque on the body per unit of modal acceleration, μ its mass or inertia, Q the force or torque.
     """
 
-    push_B: Annotated[Vec3, Quantity("kg", -0.05, 0.05)]
-    turn_B: Annotated[Vec3, Quantity("kg m", -0.005, 0.005)]
+    linear_coupling_B: Annotated[Vec3, Quantity("kg", -0.05, 0.05)]
+    angular_coupling_B: Annotated[Vec3, Quantity("kg m", -0.005, 0.005)]
     mass: Annotated[Scalar, Quantity("kg", 0.1, 0.5)]
-    drive: Annotated[Scalar, Quantity("N", -20.0, 20.0)]
+    generalised_force: Annotated[Scalar, Quantity("N", -20.0, 20.0)]
 
 
-class Motion(NamedTuple):
+class ArmMotion(NamedTuple):
     """Accelerations of body and modes: specific force at the body's reference point, ω̇, and η̈ of every mode."""
 
     f_B: Vec3
@@ -100,17 +100,17 @@ class Motion(NamedTuple):
 
 def modal_mass(arms: Arms) -> Scalar:
     """μ = ∫φ² dm = m_t + (33/140) m_b  [kg]"""
-    return arms.tip_mass + LOADED_BEAM * arms.arm_mass
+    return arms.tip_mass + SHAPE_SQUARE_INTEGRAL * arms.arm_mass
 
 
-def pulling_mass(arms: Arms) -> Scalar:
+def coupling_mass(arms: Arms) -> Scalar:
     """∫φ dm = m_t + (3/8) m_b: the force on the body per unit of tip acceleration  [kg]"""
-    return arms.tip_mass + HANGING_BEAM * arms.arm_mass
+    return arms.tip_mass + SHAPE_INTEGRAL * arms.arm_mass
 
 
-def pulling_moment(arm: Arm, arms: Arms) -> Vec3:
+def coupling_moment(arm: Arm, arms: Arms) -> Vec3:
     """s = ∫φ x dm = (m_t + (3/8) m_b) r − (m_b L/10) e  [kg·m]"""
-    return arm.r_B * pulling_mass(arms) - arm.outward_B * (INWARD_BEAM * arms.arm_mass * arm.length)
+    return arm.r_B * coupling_mass(arms) - arm.outward_B * (SHAPE_INWARD_INTEGRAL * arms.arm_mass * arm.length)
 
 
 def bending_spring(stiffness: Stiffness, length: Length) -> Scalar:
@@ -128,27 +128,29 @@ def bending_frequency(stiffness: Stiffness, length: Length, arms: Arms) -> Scala
     return sqrt(bending_spring(stiffness, length) / modal_mass(arms))
 
 
-def tip_place(arm_state: ArmState, arm: Arm) -> Vec3:
+def tip_displacement(arm_state: ArmState, arm: Arm) -> Vec3:
     """w = δ a + ε b  [m]"""
     return arm.axis_B * arm_state.axial + arm.plane_B * arm_state.plane
 
 
-def tip_lean(arm_state: ArmState, arm: Arm) -> Vec3:
+def tip_rotation(arm_state: ArmState, arm: Arm) -> Vec3:
     """ψ = (3/2L) e × w + θ e: the small rotation of the hub  [rad]"""
     return (
-        cross(arm.outward_B, tip_place(arm_state, arm)) * (LEAN_OF_TIP / arm.length) + arm.outward_B * arm_state.twist
+        cross(arm.outward_B, tip_displacement(arm_state, arm)) * (TIP_SLOPE / arm.length)
+        + arm.outward_B * arm_state.twist
     )
 
 
 def tip_rates(arm_state: ArmState) -> ArmState:
-    """Return (δ̇, ε̇, θ̇) in place of (δ, ε, θ), so that `tip_place` gives ẇ and `tip_lean` gives ψ̇."""
+    """Return (δ̇, ε̇, θ̇) in place of (δ, ε, θ), so that `tip_displacement` gives ẇ and `tip_rotation` gives ψ̇."""
     return ArmState(arm_state.axial_rate, arm_state.plane_rate, arm_state.twist_rate, 0.0, 0.0, 0.0)
 
 
-def bent_rotor(arm_state: ArmState, arm: Arm, rotor: Rotor) -> Rotor:
+def displaced_rotor(arm_state: ArmState, arm: Arm, rotor: Rotor) -> Rotor:
     """r + w,  a + ψ × a: position and axis of the rotor on the bent arm"""
     return rotor._replace(
-        r_B=rotor.r_B + tip_place(arm_state, arm), axis_B=rotor.axis_B + cross(tip_lean(arm_state, arm), rotor.axis_B)
+        r_B=rotor.r_B + tip_displacement(arm_state, arm),
+        axis_B=rotor.axis_B + cross(tip_rotation(arm_state, arm), rotor.axis_B),
     )
 
 
@@ -160,20 +162,20 @@ def arm_modes(
     for d = a and d = b, and  J_t (θ̈ + e·ω̇) = e·m − k θ − 2ζ√(k J_t) θ̇  for the twist; force f and moment m act on the hub.
     """
     mass, rates = modal_mass(arms), tip_rates(arm_state)
-    z_B = pulling_moment(arm, arms) + tip_place(arm_state, arm) * mass
-    rotating_B = cross(omega_B, tip_place(rates, arm)) * (2.0 * mass) + cross(omega_B, cross(omega_B, z_B))
+    z_B = coupling_moment(arm, arms) + tip_displacement(arm_state, arm) * mass
+    rotating_B = cross(omega_B, tip_displacement(rates, arm)) * (2.0 * mass) + cross(omega_B, cross(omega_B, z_B))
     modes = []
     for d_B, deflection, rate, stiffness in (
         (arm.axis_B, arm_state.axial, arm_state.axial_rate, arms.axial_stiffness),
         (arm.plane_B, arm_state.plane, arm_state.plane_rate, arms.plane_stiffness),
     ):
         spring = bending_spring(stiffness, arm.length)
-        rotation_B = cross(arm.outward_B, d_B) * (LEAN_OF_TIP / arm.length)
+        rotation_B = cross(arm.outward_B, d_B) * (TIP_SLOPE / arm.length)
         generalised_force = dot(d_B, hub.f_B - rotating_B) + dot(rotation_B, hub.tau_B)
         generalised_force = (
             generalised_force - spring * deflection - 2.0 * arms.damping_ratio * sqrt(spring * mass) * rate
         )
-        modes.append(Mode(d_B * pulling_mass(arms), cross(z_B, d_B), mass, generalised_force))
+        modes.append(Mode(d_B * coupling_mass(arms), cross(z_B, d_B), mass, generalised_force))
     spring = twisting_spring(arms.twist_stiffness, arm.length)
     generalised_force = dot(arm.outward_B, hub.tau_B) - spring * arm_state.twist
     generalised_force = (
@@ -184,8 +186,8 @@ def arm_modes(
 
 def added_inertia(arm_state: ArmState, arm: Arm, arms: Arms) -> Mat3:
     """J(w) − J(0) = 2 (w·q) 1 − q wᵀ − w qᵀ,  q = s + ½μ w: the displaced masses of a bent arm  [kg·m²]"""
-    w_B = tip_place(arm_state, arm)
-    q_B = pulling_moment(arm, arms) + w_B * (0.5 * modal_mass(arms))
+    w_B = tip_displacement(arm_state, arm)
+    q_B = coupling_moment(arm, arms) + w_B * (0.5 * modal_mass(arms))
     trace = 2.0 * dot(w_B, q_B)
     return diagonal(Vec3(trace, trace, trace)) - outer(q_B, w_B) - outer(w_B, q_B)
 
@@ -193,10 +195,10 @@ def added_inertia(arm_state: ArmState, arm: Arm, arms: Arms) -> Mat3:
 def arm_reaction(arm_state: ArmState, omega_B: AngularVelocity, arm: Arm, arms: Arms) -> Wrench:
     """f = −∫φ dm (2ω × ẇ + ω × (ω × w)),  τ = −2 z × (ω × ẇ) − ω × J_t θ̇ e: a moving arm on a rotating body  [N, N·m]"""
     mass, rates = modal_mass(arms), tip_rates(arm_state)
-    w_B, coriolis_B = tip_place(arm_state, arm), cross(omega_B, tip_place(rates, arm))
-    z_B = pulling_moment(arm, arms) + w_B * mass
+    w_B, coriolis_B = tip_displacement(arm_state, arm), cross(omega_B, tip_displacement(rates, arm))
+    z_B = coupling_moment(arm, arms) + w_B * mass
     return Wrench(
-        (coriolis_B * 2.0 + cross(omega_B, cross(omega_B, w_B))) * -pulling_mass(arms),
+        (coriolis_B * 2.0 + cross(omega_B, cross(omega_B, w_B))) * -coupling_mass(arms),
         cross(z_B, coriolis_B) * -2.0 - cross(omega_B, arm.outward_B) * (arms.tip_inertia * arm_state.twist_rate),
     )
 
@@ -212,7 +214,7 @@ def coupled_motion(
     *,
     mass: Annotated[Scalar, Quantity("kg", 0.5, 5.0)],
     inertia_B: Inertia,
-) -> Motion:
+) -> ArmMotion:
     """m y + ω̇ × c + Σ p η̈ = f,   c × y + J ω̇ + Σ h η̈ = τ,   p·y + h·ω̇ + μ η̈ = Q for every mode
 
     Eliminates the modes first, then y: two symmetric 3 × 3 systems remain.
@@ -228,10 +230,10 @@ def coupled_motion(
     rates = tuple(
         (generalised_force - dot(p_B, y_B) - dot(h_B, alpha_B)) / mu for p_B, h_B, mu, generalised_force in modes
     )
-    return Motion(y_B, alpha_B, rates)
+    return ArmMotion(y_B, alpha_B, rates)
 
 
-def arm_of(rotor: Rotor, arms: Arms) -> Arm:
+def rotor_arm(rotor: Rotor, arms: Arms) -> Arm:
     """e = direction of r normal to a,  L as given or |r normal to a|"""
     normal_B = rotor.r_B - rotor.axis_B * dot(rotor.r_B, rotor.axis_B)
     outward_B = direction(normal_B)
@@ -246,9 +248,9 @@ def _hub_loads(
     environment: "Environment",
     rotors: tuple[Rotor, ...],
     tip_rates_B: tuple[Vec3, ...],
-    shaken: bool = True,
+    with_imbalance: bool = True,
 ) -> tuple[Wrench, ...]:
-    """Return force and moment on every hub, for rotors that rotate with `leaning` relative to the body."""
+    """Return force and moment on every hub, for hubs that rotate at `tip_rates_B` relative to the body."""
     loads = rotor_loads(state, vehicle, environment)
     accelerations = vehicle.structure.actuation.rotor_acceleration(state, command, vehicle, environment)
     hubs = []
@@ -256,9 +258,9 @@ def _hub_loads(
         hub, speed = Wrench(), state.rotor_speed[i]
         if vehicle.has("rotors"):
             hub = rotor_wrench(loads[i], rotor._replace(r_B=ZERO))
-        if shaken and vehicle.has("imbalance"):
+        if with_imbalance and vehicle.has("imbalance"):
             phase, imbalance = state.effects[vehicle.index("imbalance")][i], vehicle["imbalance"]
-            f_B = shaking_force(phase, speed, loads[i].thrust, imbalance.unbalance[i], imbalance.ripple, rotor)
+            f_B = vibration_force(phase, speed, loads[i].thrust, imbalance.unbalance[i], imbalance.ripple, rotor)
             hub = add_wrenches(hub, Wrench(f_B))
         if vehicle.has("rotor_momentum"):
             omega_B = state.omega_B + tip_rates_B[i]
@@ -276,20 +278,20 @@ def _other_wrenches(state: "State", command: "Command", vehicle: "Vehicle", envi
     return wrench_in_body_axes(total, state.q_WB)
 
 
-def _motion(
+def _coupled_arm_motion(
     arm_states: tuple[ArmState, ...],
     other_wrench: Wrench,
     state: "State",
     command: "Command",
     vehicle: "Vehicle",
     environment: "Environment",
-) -> Motion:
+) -> ArmMotion:
     arms: Arms = vehicle["arms"]
     omega_B, rotors = state.omega_B, vehicle.rotors
-    arm_geometry = tuple(arm_of(rotor, arms) for rotor in rotors)
-    bent_rotors = tuple(bent_rotor(*fields) for fields in zip(arm_states, arm_geometry, rotors, strict=True))
+    arm_geometry = tuple(rotor_arm(rotor, arms) for rotor in rotors)
+    bent_rotors = tuple(displaced_rotor(*fields) for fields in zip(arm_states, arm_geometry, rotors, strict=True))
     tip_rates_B = tuple(
-        tip_lean(tip_rates(arm_state), arm) for arm_state, arm in zip(arm_states, arm_geometry, strict=True)
+        tip_rotation(tip_rates(arm_state), arm) for arm_state, arm in zip(arm_states, arm_geometry, strict=True)
     )
     straight_hubs = _hub_loads(state, command, vehicle, environment, rotors, (ZERO,) * len(rotors))
     bent_hubs = _hub_loads(state, command, vehicle, environment, bent_rotors, tip_rates_B)
@@ -303,7 +305,7 @@ def _motion(
             total, Wrench(bent_hub.f_B - straight_hub.f_B, shift_B + bent_hub.tau_B - straight_hub.tau_B)
         )
         total = add_wrenches(total, arm_reaction(arm_state, omega_B, arm, arms))
-        moment_B = moment_B + tip_place(arm_state, arm) * pulling_mass(arms)
+        moment_B = moment_B + tip_displacement(arm_state, arm) * coupling_mass(arms)
         inertia_B = inertia_B + added_inertia(arm_state, arm, arms)
         modes += arm_modes(arm_state, omega_B, bent_hub, arm, arms)
     tau_B = total.tau_B - cross(omega_B, inertia_B @ omega_B)
@@ -313,9 +315,9 @@ def _motion(
 def _wrench(
     arm_states: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> Wrench:
-    """f = m y − f_others,  τ = J ω̇ + ω × J ω − τ_others: the difference of flexible from rigid arms"""
+    """f = m y − f_others,  τ = J ω̇ + ω × J ω − τ_others: the difference between flexible and rigid arms"""
     other_wrench = _other_wrenches(state, command, vehicle, environment)
-    motion = _motion(arm_states, other_wrench, state, command, vehicle, environment)
+    motion = _coupled_arm_motion(arm_states, other_wrench, state, command, vehicle, environment)
     torque_B = required_torque(state.omega_B, motion.alpha_B, inertia_B=vehicle.inertia_B)
     return Wrench(motion.f_B * vehicle.mass - other_wrench.f_B, torque_B - other_wrench.tau_B)
 
@@ -324,14 +326,14 @@ def _derivative(
     arm_states: tuple[ArmState, ...], state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[ArmState, ...]:
     other_wrench = _other_wrenches(state, command, vehicle, environment)
-    motion = _motion(arm_states, other_wrench, state, command, vehicle, environment)
+    motion = _coupled_arm_motion(arm_states, other_wrench, state, command, vehicle, environment)
     return tuple(
         ArmState(arm_state.axial_rate, arm_state.plane_rate, arm_state.twist_rate, *motion.modes[3 * i : 3 * i + 3])
         for i, arm_state in enumerate(arm_states)
     )
 
 
-def _settled(
+def _steady_arms(
     effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[ArmState, ...]:
     """k η = Q(η) − p·y with y = −g: each arm under its rotor and its weight, on a body at rest, without vibration
@@ -344,11 +346,13 @@ def _settled(
         index = vehicle.index("gravity")
         weight = vehicle.structure.effects[index].wrench(state.effects[index], state, command, vehicle, environment)
         y_B = wrench_in_body_axes(weight, state.q_WB).f_B / -vehicle.mass
-    arm_geometry = tuple(arm_of(rotor, arms) for rotor in vehicle.rotors)
-    arm_states, tip_rates_B = _straight(vehicle), (ZERO,) * len(arm_geometry)
+    arm_geometry = tuple(rotor_arm(rotor, arms) for rotor in vehicle.rotors)
+    arm_states, tip_rates_B = _straight_arms(vehicle), (ZERO,) * len(arm_geometry)
     for _ in range(_STEADY_ITERATIONS):
-        rotors = tuple(bent_rotor(*fields) for fields in zip(arm_states, arm_geometry, vehicle.rotors, strict=True))
-        hubs = _hub_loads(state, command, vehicle, environment, rotors, tip_rates_B, shaken=False)
+        rotors = tuple(
+            displaced_rotor(*fields) for fields in zip(arm_states, arm_geometry, vehicle.rotors, strict=True)
+        )
+        hubs = _hub_loads(state, command, vehicle, environment, rotors, tip_rates_B, with_imbalance=False)
         arm_states = tuple(
             _relax_arm(arm_state, hub, y_B, arm, arms)
             for arm_state, hub, arm in zip(arm_states, hubs, arm_geometry, strict=True)
@@ -358,7 +362,9 @@ def _settled(
 
 def _relax_arm(arm_state: ArmState, hub: Wrench, y_B: Vec3, arm: Arm, arms: Arms) -> ArmState:
     """η + (Q − k η − p·y)/k for each mode of an arm"""
-    axial, plane, twist = (mode.drive - dot(mode.push_B, y_B) for mode in arm_modes(arm_state, ZERO, hub, arm, arms))
+    axial, plane, twist = (
+        mode.generalised_force - dot(mode.linear_coupling_B, y_B) for mode in arm_modes(arm_state, ZERO, hub, arm, arms)
+    )
     return arm_state._replace(
         axial=arm_state.axial + axial / bending_spring(arms.axial_stiffness, arm.length),
         plane=arm_state.plane + plane / bending_spring(arms.plane_stiffness, arm.length),
@@ -366,9 +372,11 @@ def _relax_arm(arm_state: ArmState, hub: Wrench, y_B: Vec3, arm: Arm, arms: Arms
     )
 
 
-def _straight(vehicle: "Vehicle") -> tuple[ArmState, ...]:
+def _straight_arms(vehicle: "Vehicle") -> tuple[ArmState, ...]:
     return tuple(ArmState(0.0, 0.0, 0.0, 0.0, 0.0, 0.0) for _ in vehicle.rotors)
 
 
-ARMS = Effect("arms", _straight, _derivative, _wrench, _settled, role=Role.STRUCTURE, planned=False, trimmed=False)
+ARMS = Effect(
+    "arms", _straight_arms, _derivative, _wrench, _steady_arms, role=Role.STRUCTURE, planned=False, trimmed=False
+)
 """The tilt of unequally bent rotors is below 1e-3 of the weight: trim assumes straight arms."""

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from samara.physics.types import Command, Environment, State, Vehicle
 
 Cable: TypeAlias = Annotated[Vec3, Quantity("m", -2.0, 2.0)]
-Place: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
+AttachmentPosition: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
 Wind: TypeAlias = Annotated[Vec3, Quantity("m/s", -10.0, 10.0)]
 Hook: TypeAlias = Annotated[Vec3, Quantity("m", -100.0, 100.0)]
 Force: TypeAlias = Annotated[Vec3, Quantity("N", -50.0, 50.0)]
 Friction: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 1.5)]
 
-_GROUND_MODE, _GROUND_DAMPING = 500.0, 0.7  # [rad/s], ratio: half a radian per step of 1 ms, which RK4 resolves
+_GROUND_MODE, _GROUND_DAMPING = 500.0, 0.7  # [rad/s], damping ratio: half a radian per step of 1 ms, which RK4 resolves
 
 
 class SlungLoad(NamedTuple):
@@ -41,7 +41,7 @@ class SlungLoad(NamedTuple):
     length: Annotated[Scalar, Quantity("m", 0.1, 5.0)]
     stiffness: Annotated[Scalar, Quantity("N/m", 0.0, 1e4)]
     damping: Annotated[Scalar, Quantity("N s/m", 0.0, 100.0)]
-    attachment_B: Place = ZERO
+    attachment_B: AttachmentPosition = ZERO
     drag_area: Annotated[Scalar, Quantity("m^2", 0.0, 0.1)] = 0.0
     friction: Friction = 0.8
 
@@ -62,7 +62,7 @@ def cable_tension(cable_W: Cable, rate_W: Velocity, *, load: SlungLoad) -> Scala
 
 
 def cable_rate(
-    load_v_W: Velocity, q_WB: Attitude, v_W: Velocity, omega_B: AngularVelocity, *, attachment_B: Place
+    load_v_W: Velocity, q_WB: Attitude, v_W: Velocity, omega_B: AngularVelocity, *, attachment_B: AttachmentPosition
 ) -> Vec3:
     """ṡ = v_L − v − R (ω × r)  [m/s]"""
     return load_v_W - v_W - rotate(q_WB, cross(omega_B, attachment_B))
@@ -90,13 +90,17 @@ def lying_cable(hook_W: Hook, force_W: Force, *, surface: Surface, ground: Groun
     return Vec3(0.0, 0.0, safe_divide(-height, ground.normal_W.z))
 
 
-def attached_wrench(force_W: Force, q_WB: Attitude, attachment_B: Place) -> Wrench:
+def attachment_wrench(force_W: Force, q_WB: Attitude, attachment_B: AttachmentPosition) -> Wrench:
     """f_W,  τ_B = r × Rᵀ f_W: a force at a point of the body  [N, N·m]"""
     return Wrench(tau_B=cross(attachment_B, rotate_inverse(q_WB, force_W)), f_W=force_W)
 
 
-def load_place(
-    p_W: Annotated[Vec3, Quantity("m", -100.0, 100.0)], q_WB: Attitude, cable_W: Cable, *, attachment_B: Place
+def load_position(
+    p_W: Annotated[Vec3, Quantity("m", -100.0, 100.0)],
+    q_WB: Attitude,
+    cable_W: Cable,
+    *,
+    attachment_B: AttachmentPosition,
 ) -> Vec3:
     """p_L = p + R r + s: the position of the load  [m]"""
     return p_W + rotate(q_WB, attachment_B) + cable_W
@@ -133,7 +137,7 @@ def _derivative(
 ) -> LoadState:
     load: SlungLoad = vehicle["slung_load"]
     surface, ground = load_surface(load.mass, load.friction), environment.ground
-    p_W = load_place(state.p_W, state.q_WB, load_state.cable_W, attachment_B=load.attachment_B)
+    p_W = load_position(state.p_W, state.q_WB, load_state.cable_W, attachment_B=load.attachment_B)
     point = contact_point(p_W, load_state.v_W, ZERO, ZERO, ground=ground)
     normal = normal_force(point, surface=surface)
     f_W = _external_force(load_state, state, command, vehicle, environment) - _cable_force(load_state, state, load)
@@ -149,10 +153,10 @@ def _wrench(
     load_state: LoadState, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> Wrench:
     load: SlungLoad = vehicle["slung_load"]
-    return attached_wrench(_cable_force(load_state, state, load), state.q_WB, load.attachment_B)
+    return attachment_wrench(_cable_force(load_state, state, load), state.q_WB, load.attachment_B)
 
 
-def _settled(
+def _steady_load(
     load_state: LoadState, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> LoadState:
     """Return the load hanging along the force on it or, if that is below the ground, lying under the attachment."""
@@ -171,4 +175,4 @@ def _settled(
     return LoadState(cable_W, ZERO, grip_W)
 
 
-SLUNG_LOAD = Effect("slung_load", _initial_load, _derivative, _wrench, _settled, planned=False)
+SLUNG_LOAD = Effect("slung_load", _initial_load, _derivative, _wrench, _steady_load, planned=False)

@@ -15,10 +15,10 @@ from samara.core.algebra import Vec3
 from samara.core.ops import logical_and, maximum, minimum, safe_divide, safe_sqrt, where
 from samara.core.quantity import Scalar
 from samara.physics.ground.contact import Ground
-from samara.physics.quantities import least_charge, least_voltage, position_error, speed, tilt_deg
+from samara.physics.quantities import min_charge, min_voltage, position_error, speed, tilt_deg
 from samara.physics.types import Command, Environment, Reference, State, Vehicle
-from samara.scenario.batteries import batteries_of
-from samara.vehicles.defaults import asked_to_fly, in_the_air
+from samara.scenario.batteries import evaluate_batteries
+from samara.vehicles.defaults import is_airborne, is_reference_airborne
 
 
 class FlightMetrics(NamedTuple):
@@ -29,14 +29,14 @@ class FlightMetrics(NamedTuple):
 
     tracking_ticks: Scalar  # ticks in which the position error is a tracking error
     squared_error: Scalar  # Σ e² over these ticks  [m²]
-    worst_error: Scalar  # the largest tracking error  [m]
-    tilt_deg: Scalar  # the largest  [°]
-    speed: Scalar  # the largest  [m/s]
-    highest: Scalar  # the largest z  [m]
-    lowest: Scalar  # the smallest z  [m]
-    charge: Scalar  # the lowest of any battery, from 1 to 0; 1 without a battery
-    voltage: Scalar  # the lowest  [V]; ∞ without a battery
-    touchdown_speed: Scalar  # of the hardest ground contact  [m/s]
+    max_error: Scalar  # the largest tracking error  [m]
+    max_tilt_deg: Scalar  # the largest  [°]
+    max_speed: Scalar  # the largest  [m/s]
+    max_height: Scalar  # the largest z  [m]
+    min_height: Scalar  # the smallest z  [m]
+    min_charge: Scalar  # the lowest of any battery, from 1 to 0; 1 without a battery
+    min_voltage: Scalar  # the lowest  [V]; ∞ without a battery
+    max_touchdown_speed: Scalar  # of the hardest ground contact  [m/s]
 
     @staticmethod
     def initial() -> "FlightMetrics":
@@ -47,26 +47,26 @@ class FlightMetrics(NamedTuple):
         self, state: State, command: Command, reference: Reference, vehicle: Vehicle, environment: Environment
     ) -> "FlightMetrics":
         """Return the metrics after one more tick of the log."""
-        instant = metrics_at(state, command, reference, vehicle, environment)
-        return self.merge(instant)._replace(touchdown_speed=self.touchdown_speed)
+        instant = tick_metrics(state, command, reference, vehicle, environment)
+        return self.merge(instant)._replace(max_touchdown_speed=self.max_touchdown_speed)
 
     def touch_down(self, impact_speed: Scalar) -> "FlightMetrics":
         """Return the metrics after a ground contact at `impact_speed` [m/s], 0 if there was none."""
-        return self._replace(touchdown_speed=maximum(self.touchdown_speed, impact_speed))
+        return self._replace(max_touchdown_speed=maximum(self.max_touchdown_speed, impact_speed))
 
     def merge(self, later: "FlightMetrics") -> "FlightMetrics":
         """Return the metrics of two consecutive pieces of a flight; NaN in either piece is preserved."""
         return FlightMetrics(
             self.tracking_ticks + later.tracking_ticks,
             self.squared_error + later.squared_error,
-            maximum(self.worst_error, later.worst_error),
-            maximum(self.tilt_deg, later.tilt_deg),
-            maximum(self.speed, later.speed),
-            maximum(self.highest, later.highest),
-            minimum(self.lowest, later.lowest),
-            minimum(self.charge, later.charge),
-            minimum(self.voltage, later.voltage),
-            maximum(self.touchdown_speed, later.touchdown_speed),
+            maximum(self.max_error, later.max_error),
+            maximum(self.max_tilt_deg, later.max_tilt_deg),
+            maximum(self.max_speed, later.max_speed),
+            maximum(self.max_height, later.max_height),
+            minimum(self.min_height, later.min_height),
+            minimum(self.min_charge, later.min_charge),
+            minimum(self.min_voltage, later.min_voltage),
+            maximum(self.max_touchdown_speed, later.max_touchdown_speed),
         )
 
     @property
@@ -79,14 +79,14 @@ class FlightMetrics(NamedTuple):
         return getattr(self, name)
 
 
-def metrics_at(
+def tick_metrics(
     state: State, command: Command, reference: Reference, vehicle: Vehicle, environment: Environment
 ) -> FlightMetrics:
     """Compute the metrics of a single tick."""
-    batteries = batteries_of(state, command, vehicle, environment)
+    batteries = evaluate_batteries(state, command, vehicle, environment)
     error = position_error(state.p_W, reference.p_W)
     ground = environment.ground
-    tracking = is_tracking(in_the_air(state, vehicle, ground), reference.p_W, vehicle, ground)
+    tracking = is_tracking(is_airborne(state, vehicle, ground), reference.p_W, vehicle, ground)
     return FlightMetrics(
         where(tracking, 1.0, 0.0),
         where(tracking, error * error, 0.0),
@@ -95,8 +95,8 @@ def metrics_at(
         speed(state.v_W),
         state.p_W.z,
         state.p_W.z,
-        least_charge([battery.charge for battery in batteries]),
-        least_voltage([battery.voltage for battery in batteries]),
+        min_charge([battery.charge for battery in batteries]),
+        min_voltage([battery.voltage for battery in batteries]),
         0.0,
     )
 
@@ -106,4 +106,4 @@ def is_tracking(airborne: Scalar, reference_W: Vec3, vehicle: Vehicle, ground: G
 
     On the ground a drone stands on its legs, wherever its reference is: at take-off, or below the ground at a landing.
     """
-    return logical_and(airborne, asked_to_fly(reference_W, vehicle, ground))
+    return logical_and(airborne, is_reference_airborne(reference_W, vehicle, ground))

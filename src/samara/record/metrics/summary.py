@@ -1,9 +1,9 @@
 """Tables of a flight's metrics: the summary printed after a flight, and the tables of its report.
 
 summary = run.summary()
-summary["tracking error, RMS"].value   # 0.0112, in
-summary["tracking error, RMS"].unit    # "m"
-print(summary)                         # tracking error, RMS   1.12 cm
+summary["position error, RMS"].value   # 0.0112, in
+summary["position error, RMS"].unit    # "m"
+print(summary)                         # position error, RMS   1.12 cm
 """
 
 import math
@@ -15,7 +15,7 @@ from samara.record.metrics.registry import METRICS
 from samara.scenario.autopilot_types import POSITIONS_ONLY
 
 if TYPE_CHECKING:
-    from samara.record.run import Run, Track
+    from samara.record.run import DroneRecord, Run
 
 MAX_PRINTED_DRONES = 6
 LENGTHS = ((0.01, 1e3, "mm"), (1.0, 1e2, "cm"), (1e4, 1.0, "m"), (math.inf, 1e-3, "km"))  # below [m], factor, unit
@@ -32,7 +32,7 @@ class MetricValue(NamedTuple):
 
     @property
     def text(self) -> str:
-        return formatted(self.value, self.unit) + self.note
+        return format_value(self.value, self.unit) + self.note
 
 
 class Summary(Mapping[str, MetricValue]):
@@ -70,21 +70,21 @@ def summary_table(summaries: Iterable[Mapping[str, MetricValue]], missing: str =
     return [(name, *(column[name].text if name in column else missing for column in columns)) for name in names]
 
 
-def formatted(value: Any, unit: str) -> str:
+def format_value(value: Any, unit: str) -> str:
     """Format a number with its unit; a vector in brackets."""
     if isinstance(value, (str, int)):
         return f"{value} {unit}".rstrip()
     if isinstance(value, tuple):
         return "({}) {}".format(", ".join(f"{round(x, 2) + 0.0:.2f}" for x in value), unit)
     if unit == "m":
-        return length(value)
+        return format_length(value)
     if unit == "J" and abs(value) >= 1e3:
-        return formatted(1e-3 * value, "kJ")
+        return format_value(1e-3 * value, "kJ")
     number = f"{value:.{DECIMALS[unit]}f}" if unit in DECIMALS else f"{value:.3g}"
     return f"{number}{unit}" if unit == "°" else f"{number} {unit}" if unit else number
 
 
-def length(value: float) -> str:
+def format_length(value: float) -> str:
     """Format a length in a suitable unit: 1.25 mm, 12.5 cm, 1.25 m, 12.5 km."""
     factor, unit = length_unit(value)
     return f"{factor * value:.2f} {unit}"
@@ -98,13 +98,13 @@ def length_unit(value: float) -> tuple[float, str]:
 # Tables --------------------------------------------------------------------------------------------------------------
 
 
-def metric_value(drone_record: "Track", name: str, unit: str | None = None) -> MetricValue:
+def metric_value(drone_record: "DroneRecord", name: str, unit: str | None = None) -> MetricValue:
     """Return one of `METRICS` of a drone record, with its label, unit and note."""
     metric, metrics = METRICS[name], drone_record.metrics
     return MetricValue(metric.label, metrics.metric(name), metric.unit if unit is None else unit, metric.note(metrics))
 
 
-def summary(drone_record: "Track") -> Summary:
+def summary(drone_record: "DroneRecord") -> Summary:
     """Return the metrics of one drone that are printed after a flight."""
     return Summary(
         [
@@ -112,15 +112,15 @@ def summary(drone_record: "Track") -> Summary:
             MetricValue("controller", drone_record.controller),
             *(metric_value(drone_record, name) for name in ("flight_time", "final_position")),
             *_tracking(drone_record),
-            metric_value(drone_record, "tilt_deg"),
-            *([metric_value(drone_record, "rotor_speed")] if drone_record.vehicle.rotors else []),
+            metric_value(drone_record, "max_tilt_deg"),
+            *([metric_value(drone_record, "max_rotor_speed")] if drone_record.vehicle.rotors else []),
             *_final_charge(drone_record),
             *_clipped_commands(drone_record),
         ]
     )
 
 
-def report_tables(drone_record: "Track") -> dict[str, list[MetricValue]]:
+def report_tables(drone_record: "DroneRecord") -> dict[str, list[MetricValue]]:
     """Return the tables of a flight by heading: tracking, motion, effort, and energy if the vehicle has a battery."""
     tables = {
         "Tracking": [*_tracking(drone_record), *_estimate(drone_record)],
@@ -131,17 +131,17 @@ def report_tables(drone_record: "Track") -> dict[str, list[MetricValue]]:
     return {heading: rows for heading, rows in tables.items() if rows}
 
 
-def report_values(drone_record: "Track") -> Summary:
+def report_values(drone_record: "DroneRecord") -> Summary:
     """Return all tables of a report as one summary."""
     return Summary(value for rows in report_tables(drone_record).values() for value in rows)
 
 
-def _tracking(drone_record: "Track") -> list[MetricValue]:
+def _tracking(drone_record: "DroneRecord") -> list[MetricValue]:
     """The tracking error in flight; at the end the landing error, or the position error in the air."""
     metrics, rows = drone_record.metrics, []
     if metrics.squared_error.samples:
-        rows = [metric_value(drone_record, name) for name in ("rms_error", "worst_error")]
-    if not metrics.in_the_air.total:
+        rows = [metric_value(drone_record, name) for name in ("rms_error", "max_error")]
+    if not metrics.airborne_samples.total:
         return [*rows, MetricValue("took off", "never")]
     if drone_record.controller in POSITIONS_ONLY and drone_record.landed and metrics.reference_in_the_air.value:
         return rows  # its failsafe chose the landing position
@@ -150,69 +150,76 @@ def _tracking(drone_record: "Track") -> list[MetricValue]:
     return [*rows, metric_value(drone_record, "landing_error" if drone_record.landed else "final_error")]
 
 
-def _estimate(drone_record: "Track") -> list[MetricValue]:
-    return [metric_value(drone_record, "estimate_error")] if drone_record.metrics.squared_estimate_error.samples else []
+def _estimate(drone_record: "DroneRecord") -> list[MetricValue]:
+    return (
+        [metric_value(drone_record, "rms_estimate_error")]
+        if drone_record.metrics.squared_estimate_error.samples
+        else []
+    )
 
 
-def _motion(drone_record: "Track") -> list[MetricValue]:
-    names = ["flight_time", "distance", "highest", "speed", "tilt_deg", "angular_speed"]
-    if drone_record.metrics.metric("wind"):
-        names.append("wind")
+def _motion(drone_record: "DroneRecord") -> list[MetricValue]:
+    names = ["flight_time", "distance", "max_height", "max_speed", "max_tilt_deg", "max_angular_speed"]
+    if drone_record.metrics.metric("mean_wind_speed"):
+        names.append("mean_wind_speed")
     return [metric_value(drone_record, name) for name in names]
 
 
-def _effort(drone_record: "Track") -> list[MetricValue]:
+def _effort(drone_record: "DroneRecord") -> list[MetricValue]:
     """Effort metrics: the command rate wears the motors; a command at its limit shows missing control authority."""
     if not drone_record.vehicle.rotors:
-        return [metric_value(drone_record, name) for name in ("mean_thrust", "thrust")]
-    fastest = metric_value(drone_record, "rotor_speed")
+        return [metric_value(drone_record, name) for name in ("mean_thrust", "max_thrust")]
+    fastest = metric_value(drone_record, "max_rotor_speed")
     unit = "rad/s" if drone_record.vehicle.structure.actuation.name == "speed" else ""
     rows = [
         fastest._replace(note=f", {60.0 * fastest.value / (2.0 * math.pi):.0f} rpm"),
-        metric_value(drone_record, "command", unit),
+        metric_value(drone_record, "mean_command", unit),
     ]
     if drone_record.metrics.squared_command_rate.samples:
-        rows.append(metric_value(drone_record, "command_rate", f"{unit}/s"))
+        rows.append(metric_value(drone_record, "rms_command_rate", f"{unit}/s"))
     saturations = (metric_value(drone_record, name) for name in ("upper_saturation", "lower_saturation"))
     return [*rows, *saturations, *_clipped_commands(drone_record)]
 
 
-def _clipped_commands(drone_record: "Track") -> list[MetricValue]:
+def _clipped_commands(drone_record: "DroneRecord") -> list[MetricValue]:
     return [metric_value(drone_record, "clipped_commands")] if drone_record.metrics.clipped_commands.total else []
 
 
-def _energy(drone_record: "Track") -> list[MetricValue]:
+def _energy(drone_record: "DroneRecord") -> list[MetricValue]:
     """The energy used, and the extremes of the supply."""
     if not drone_record.metrics.energy.samples:
         return []
-    names = ("energy", "power", "voltage", "current")
+    names = ("energy", "mean_power", "min_voltage", "max_current")
     return [*(metric_value(drone_record, name) for name in names), *_final_charge(drone_record)]
 
 
-def _final_charge(drone_record: "Track") -> list[MetricValue]:
+def _final_charge(drone_record: "DroneRecord") -> list[MetricValue]:
     return [] if drone_record.metrics.final_charge.value is None else [metric_value(drone_record, "final_charge")]
 
 
 # Text ----------------------------------------------------------------------------------------------------------------
 
 
-def one_line(drone_record: "Track") -> str:
+def describe_drone(drone_record: "DroneRecord") -> str:
     """Describe one drone in a line: vehicle, controller, final position and tracking."""
     values = summary(drone_record)
-    labels = ("tracking error, RMS", "landing error, horizontal", "final position error", "took off")
+    labels = ("position error, RMS", "landing error, horizontal", "final position error", "took off")
     errors = [f"{label} {values[label].text}" for label in labels if label in values]
     position = f"ends at {values['final position'].text}"
     return ", ".join([f"{drone_record.vehicle.name} flown by {drone_record.controller}", position, *errors])
 
 
-def several_lines(run: "Run") -> str:
+def describe_run(run: "Run") -> str:
     """Describe a run as it is printed: scenario and duration, a line for each of its first drones, and its problem."""
-    count, time = len(run.tracks), float(run.tracks[0].time[-1])
+    count, time = len(run.drone_records), float(run.drone_records[0].time[-1])
     drones = "1 drone" if count == 1 else f"{count} drones"
     lines = [
         f"Run {run.scenario}: {drones}, {time:.1f} s, {len(run.logs)} {'line' if len(run.logs) == 1 else 'lines'} of log"
     ]
-    lines += [f"  {drone_record.name}: {one_line(drone_record)}" for drone_record in run.tracks[:MAX_PRINTED_DRONES]]
+    lines += [
+        f"  {drone_record.name}: {describe_drone(drone_record)}"
+        for drone_record in run.drone_records[:MAX_PRINTED_DRONES]
+    ]
     if count > MAX_PRINTED_DRONES:
         lines.append(f"  and {count - MAX_PRINTED_DRONES} more drones")
     if run.problem:

@@ -11,13 +11,13 @@ from samara.core.types import Array
 from samara.core.version import __version__
 from samara.record.flight_streams import is_reading
 from samara.record.recording import RecordingError
-from samara.record.ros2.messages import Topic, schema_name, schema_text, type_hash
-from samara.record.ros2.topics import topics_of
-from samara.record.run import Run, scenario_inside
+from samara.record.ros2.messages import Ros2Topic, schema_name, schema_text, type_hash
+from samara.record.ros2.topics import run_topics
+from samara.record.run import Run, embedded_scenario
 
 SPAN_US = 5_000_000  # time span of the messages in memory at once
-FOREVER = "{sec: 9223372036, nsec: 854775807}"
-QUALITY = """- history: keep_last
+INFINITE_DURATION = "{sec: 9223372036, nsec: 854775807}"
+QOS_PROFILE = """- history: keep_last
   depth: {depth}
   reliability: reliable
   durability: {durability}
@@ -31,15 +31,17 @@ QUALITY = """- history: keep_last
 
 def write_ros2_bag(run: Run, path: str | Path) -> Path:
     """Write a run's messages to an MCAP file; the embedded scenario gives the mountings of its sensors."""
-    has_readings = any(is_reading(table) for drone_record in run.tracks for table in drone_record.tables.values())
+    has_readings = any(
+        is_reading(table) for drone_record in run.drone_records for table in drone_record.tables.values()
+    )
     scenario = (
-        scenario_inside(run) if has_readings else None
+        embedded_scenario(run) if has_readings else None
     )  # parsing it plans the flight again, which may take a while
     sensors = {drone.name: drone.sensors for drone in scenario.drones} if scenario else {}
-    return write_bag(topics_of(run, sensors), path)
+    return write_bag(run_topics(run, sensors), path)
 
 
-def write_bag(topics: Sequence[Topic], path: str | Path) -> Path:
+def write_bag(topics: Sequence[Ros2Topic], path: str | Path) -> Path:
     """Write all messages in the order of time; those of one instant in the order of the topics."""
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         writer = Writer(file, compression=CompressionType.ZSTD)
@@ -55,13 +57,13 @@ def write_bag(topics: Sequence[Topic], path: str | Path) -> Path:
     return Path(path)
 
 
-def _register_channels(writer: Writer, topics: Sequence[Topic]) -> dict[str, int]:
+def _register_channels(writer: Writer, topics: Sequence[Ros2Topic]) -> dict[str, int]:
     """Register the channel of each topic; raise RecordingError if two topics of one name have different types."""
     types_by_topic: dict[str, str] = {}
     schemas: dict[str, int] = {}
     channels: dict[str, int] = {}
     for topic in topics:
-        message_type = topic.layout.kind
+        message_type = topic.layout.message_type
         if types_by_topic.setdefault(topic.name, message_type) != message_type:
             raise RecordingError(
                 f"topic {topic.name!r} would be both {types_by_topic[topic.name]} and {message_type}; "
@@ -72,17 +74,19 @@ def _register_channels(writer: Writer, topics: Sequence[Topic]) -> dict[str, int
                 schema_name(message_type), "ros2msg", schema_text(message_type).encode()
             )
         if topic.name not in channels:
-            qos = QUALITY.format(
+            qos = QOS_PROFILE.format(
                 depth=1 if topic.latched else 10,
                 durability="transient_local" if topic.latched else "volatile",
-                forever=FOREVER,
+                forever=INFINITE_DURATION,
             )
             metadata = {"offered_qos_profiles": qos, "topic_type_hash": type_hash(message_type)}
             channels[topic.name] = writer.register_channel(topic.name, "cdr", schemas[message_type], metadata)
     return channels
 
 
-def _messages(topics: Sequence[Topic], channels: Mapping[str, int], begin_us: int) -> Iterator[tuple[int, int, bytes]]:
+def _messages(
+    topics: Sequence[Ros2Topic], channels: Mapping[str, int], begin_us: int
+) -> Iterator[tuple[int, int, bytes]]:
     """Yield time, channel and bytes of all messages of one span, in order."""
     times, indexes = [], []
     data: list[tuple[int, Array]] = []
@@ -92,7 +96,7 @@ def _messages(topics: Sequence[Topic], channels: Mapping[str, int], begin_us: in
             continue
         times.append(topic.times_us[selection])
         indexes.append(np.stack([np.full(len(times[-1]), len(data)), np.arange(len(times[-1]))]))
-        data.append((channels[topic.name], topic.packed(selection)))
+        data.append((channels[topic.name], topic.pack(selection)))
     if not data:
         return
     all_times, all_indexes = np.concatenate(times), np.concatenate(indexes, axis=1)

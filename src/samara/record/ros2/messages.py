@@ -21,20 +21,20 @@ from samara.core.types import Array
 if TYPE_CHECKING:
     from rosbags.typesys.store import Typestore
 
-SIZES = {
+NUMBER_FORMATS = {
     "bool": "?", "uint8": "u1", "int8": "i1", "uint16": "<u2", "int16": "<i2", "uint32": "<u4", "int32": "<i4",
     "uint64": "<u8", "int64": "<i8", "float32": "<f4", "float64": "<f8",
 }  # fmt: skip
 
 
-class Field(NamedTuple):
+class MessageField(NamedTuple):
     """A field: its name, its type or that of its elements, and its length: fixed, or None for a sequence.
 
     `capacity` is the maximum length of a bounded string, 0 without a bound.
     """
 
     name: str
-    kind: str
+    type_name: str
     is_array: bool = False
     length: int | None = None
     capacity: int = 0
@@ -57,7 +57,7 @@ def typestore() -> "Typestore":
 
 
 @cache
-def fields_of(message_type: str) -> tuple[Field, ...]:
+def message_fields(message_type: str) -> tuple[MessageField, ...]:
     """Return the fields of a type 'sensor_msgs/Imu', in CDR order."""
     from rosbags.interfaces import Nodetype
 
@@ -70,7 +70,7 @@ def fields_of(message_type: str) -> tuple[Field, ...]:
             length = length if node[0] == Nodetype.ARRAY else None
         is_named = element[0] == Nodetype.NAME
         type_name, capacity = (element[1].replace("/msg/", "/"), 0) if is_named else element[1]
-        fields.append(Field(name, type_name, element is not node, length, capacity))
+        fields.append(MessageField(name, type_name, element is not node, length, capacity))
     return tuple(fields)
 
 
@@ -91,17 +91,17 @@ def type_hash(message_type: str) -> str:
     return typestore().hash_rihs01(schema_name(message_type))
 
 
-HEAD = b"\x00\x01\x00\x00"  # plain CDR, little-endian
+CDR_HEADER = b"\x00\x01\x00\x00"  # plain CDR, little-endian
 
 
-class Layout(NamedTuple):
+class CdrLayout(NamedTuple):
     """A message type with constant strings and lengths: its bytes (size,), and the type and offset of every number by path."""
 
-    kind: str
+    message_type: str
     data: Array
-    places: dict[str, tuple[np.dtype[np.generic], int]]
+    offsets: dict[str, tuple[np.dtype[np.generic], int]]
 
-    def packed(self, count: int, columns: Mapping[str, ArrayLike]) -> Array:
+    def pack(self, count: int, columns: Mapping[str, ArrayLike]) -> Array:
         """Return the bytes of messages (count, size).
 
         `columns` has the numbers by path, 'pose.pose.position' for all numbers below it: (count,), or (count, n) for n
@@ -109,7 +109,7 @@ class Layout(NamedTuple):
         """
         messages = np.tile(self.data, (count, 1))
         for path, values in columns.items():
-            number_offsets = self.below(path)
+            number_offsets = self.find_offsets(path)
             values = np.asarray(values)
             if len(number_offsets) == 1 and number_offsets[0][0].shape == ():
                 values = values[..., None]
@@ -122,99 +122,101 @@ class Layout(NamedTuple):
                 target[...] = values[..., column : column + width]
                 column += width
             if column != values.shape[-1]:
-                raise ValueError(f"{self.kind}.{path} has {column} numbers; got {values.shape[-1]}")
+                raise ValueError(f"{self.message_type}.{path} has {column} numbers; got {values.shape[-1]}")
         return messages
 
-    def below(self, path: str) -> list[tuple[np.dtype[np.generic], int]]:
+    def find_offsets(self, path: str) -> list[tuple[np.dtype[np.generic], int]]:
         """Return the types and offsets of the numbers below a path, in order."""
-        if path in self.places:
-            return [self.places[path]]
-        number_offsets = [place for name, place in self.places.items() if name.startswith(f"{path}.")]
+        if path in self.offsets:
+            return [self.offsets[path]]
+        number_offsets = [place for name, place in self.offsets.items() if name.startswith(f"{path}.")]
         if not number_offsets:
-            raise KeyError(f"{self.kind} has no number {path!r}; expected one of {', '.join(self.places)}")
+            raise KeyError(f"{self.message_type} has no number {path!r}; expected one of {', '.join(self.offsets)}")
         return number_offsets
 
 
-def layout_of(message_type: str, **constants: object) -> Layout:
+def cdr_layout(message_type: str, **constants: object) -> CdrLayout:
     """Return the layout of messages with these constant strings, sequences and numbers; all others are 0 and empty.
 
     A nested message is given as a dict, a sequence of messages as a list of dicts.
     """
-    writer = _Writer()
-    writer.message(message_type, constants, "")
-    return Layout(message_type, np.frombuffer(bytes(writer.data), np.uint8), writer.places)
+    writer = _CdrWriter()
+    writer.write_message(message_type, constants, "")
+    return CdrLayout(message_type, np.frombuffer(bytes(writer.data), np.uint8), writer.offsets)
 
 
-class _Writer:
+class _CdrWriter:
     """Writes the bytes of a message and records the offsets of its numbers."""
 
     def __init__(self) -> None:
-        self.data = bytearray(HEAD)
-        self.places: dict[str, tuple[np.dtype[np.generic], int]] = {}
+        self.data = bytearray(CDR_HEADER)
+        self.offsets: dict[str, tuple[np.dtype[np.generic], int]] = {}
 
-    def message(self, message_type: str, values: Mapping[str, object], path: str) -> None:
-        fields = fields_of(message_type)
+    def write_message(self, message_type: str, values: Mapping[str, object], path: str) -> None:
+        fields = message_fields(message_type)
         unknown = set(values) - {field.name for field in fields}
         if unknown:
             raise KeyError(f"{message_type} has no field {min(unknown)!r}")
         for field in fields:
-            self.field(field, values.get(field.name), f"{path}.{field.name}" if path else field.name)
+            self.write_field(field, values.get(field.name), f"{path}.{field.name}" if path else field.name)
 
-    def field(self, field: Field, value: object, path: str) -> None:
+    def write_field(self, field: MessageField, value: object, path: str) -> None:
         if not field.is_array:
-            self.one(field.kind, value, path)
+            self.write_value(field.type_name, value, path)
             return
         values = [None] * (field.length or 0) if value is None else cast(Sequence[object], value)
         if field.length is None:
-            self.numbers("<u4", len(values))
+            self.write_numbers("<u4", len(values))
         elif field.length != len(values):
             raise ValueError(f"{path} has {len(values)} numbers; expected {field.length}")
-        if field.kind in SIZES:
+        if field.type_name in NUMBER_FORMATS:
             if len(values):
-                self.numbers(f"{len(values)}{SIZES[field.kind]}", 0 if value is None else values, path)
+                self.write_numbers(
+                    f"{len(values)}{NUMBER_FORMATS[field.type_name]}", 0 if value is None else values, path
+                )
             return
         for index, element in enumerate(values):
-            self.one(field.kind, element, f"{path}[{index}]")
+            self.write_value(field.type_name, element, f"{path}[{index}]")
 
-    def one(self, type_name: str, value: object, path: str) -> None:
+    def write_value(self, type_name: str, value: object, path: str) -> None:
         if type_name == "string":
             text = str(value or "").encode() + b"\0"
-            self.numbers("<u4", len(text))
+            self.write_numbers("<u4", len(text))
             self.data += text
-        elif type_name in SIZES:
-            self.numbers(SIZES[type_name], value or 0, path)
+        elif type_name in NUMBER_FORMATS:
+            self.write_numbers(NUMBER_FORMATS[type_name], value or 0, path)
         else:
-            self.message(type_name, cast(Mapping[str, object], value or {}), path)
+            self.write_message(type_name, cast(Mapping[str, object], value or {}), path)
 
-    def numbers(self, number_format: str, values: object, path: str = "") -> None:
-        number_type = np.dtype(_shaped(number_format))
-        self.data += bytes(-(len(self.data) - len(HEAD)) % number_type.base.itemsize)
+    def write_numbers(self, number_format: str, values: object, path: str = "") -> None:
+        number_type = np.dtype(_format_and_shape(number_format))
+        self.data += bytes(-(len(self.data) - len(CDR_HEADER)) % number_type.base.itemsize)
         if path:
-            self.places[path] = number_type, len(self.data)
+            self.offsets[path] = number_type, len(self.data)
         self.data += np.full(number_type.shape, values, number_type.base).tobytes()
 
 
-def _shaped(number_format: str) -> str | tuple[str, tuple[int]]:
+def _format_and_shape(number_format: str) -> str | tuple[str, tuple[int]]:
     """Convert '9<f8' to NumPy's pair of a format and a shape."""
     digits = number_format[: len(number_format) - len(number_format.lstrip("0123456789"))]
     return (number_format[len(digits) :], (int(digits),)) if digits else number_format
 
 
-LETTERS = {
+STRUCT_CODES = {
     "b1": "?", "u1": "B", "i1": "b", "u2": "H", "i2": "h", "u4": "I", "i4": "i", "u8": "Q", "i8": "q", "f4": "f", "f8": "d",
 }  # fmt: skip
 
 
-class Form:
+class CdrTemplate:
     """The bytes of a message in which the numbers at some paths are variable."""
 
-    def __init__(self, layout: Layout, paths: Sequence[str]) -> None:
+    def __init__(self, layout: CdrLayout, paths: Sequence[str]) -> None:
         """Create a template; raise KeyError if the layout has no such number."""
         self._data = bytearray(layout.data.tobytes())
         self._parts: list[tuple[struct.Struct, int, int]] = []
         format_codes, begin, end = "", 0, 0
-        for number_type, offset in (place for path in paths for place in layout.below(path)):
-            codes = LETTERS[number_type.base.str[1:]] * (number_type.shape[0] if number_type.shape else 1)
+        for number_type, offset in (place for path in paths for place in layout.find_offsets(path)):
+            codes = STRUCT_CODES[number_type.base.str[1:]] * (number_type.shape[0] if number_type.shape else 1)
             if offset != end:  # adjacent numbers are written at once
                 self._add(format_codes, begin)
                 format_codes, begin = "", offset
@@ -225,7 +227,7 @@ class Form:
         if format_codes:
             self._parts.append((struct.Struct(f"<{format_codes}"), begin, len(format_codes)))
 
-    def filled(self, numbers: Sequence[float]) -> bytes:
+    def fill(self, numbers: Sequence[float]) -> bytes:
         """Return the message with these numbers, in the order of the paths."""
         position = 0
         for part_format, offset, count in self._parts:
@@ -240,7 +242,7 @@ class CdrError(ValueError):
     """Bytes that are not a message of their type."""
 
 
-def parsed(message_type: str, data: bytes) -> Any:
+def parse_message(message_type: str, data: bytes) -> Any:
     """Deserialise a message, with its fields as attributes; raise `CdrError` if the bytes are not of this type."""
     from rosbags.serde import SerdeError
 
@@ -250,30 +252,28 @@ def parsed(message_type: str, data: bytes) -> Any:
         raise CdrError(f"{' '.join(str(error).split())}; expected the CDR of {message_type}") from None
 
 
-MAP = "map"
-NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
+MAP_FRAME = "map"
+INVALID_NAME_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
 
 
-class Topic(NamedTuple):
+class Ros2Topic(NamedTuple):
     """A topic '/drone/imu': its layout, the times of its messages (m,) [µs], and their numbers by path.
 
     Late subscribers receive the last message of a topic that is `latched` (transient local).
     """
 
     name: str
-    layout: Layout
+    layout: CdrLayout
     times_us: Array
     columns: Mapping[str, Array]
     latched: bool = False
 
-    def packed(self, rows: slice) -> Array:
+    def pack(self, rows: slice) -> Array:
         """Return the bytes of a slice of its messages (k, size)."""
-        return self.layout.packed(
-            len(self.times_us[rows]), {path: values[rows] for path, values in self.columns.items()}
-        )
+        return self.layout.pack(len(self.times_us[rows]), {path: values[rows] for path, values in self.columns.items()})
 
 
-def stamped(times_us: Array, path: str = "header.stamp") -> dict[str, Array]:
+def stamp_columns(times_us: Array, path: str = "header.stamp") -> dict[str, Array]:
     """Return seconds and nanoseconds of times, as in builtin_interfaces/Time, by path."""
     seconds, micros = np.divmod(times_us, 1_000_000)
     return {f"{path}.sec": seconds, f"{path}.nanosec": micros * 1000}
@@ -286,5 +286,5 @@ def xyzw(q: Array) -> Array:
 
 def ros_name(name: str) -> str:
     """Convert a drone's name to a valid ROS 2 name: letters, digits and _, not beginning with a digit."""
-    ascii_name = NOT_IN_NAMES.sub("_", name)
+    ascii_name = INVALID_NAME_CHARACTERS.sub("_", name)
     return f"_{ascii_name}" if ascii_name[:1].isdigit() else ascii_name

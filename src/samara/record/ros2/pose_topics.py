@@ -12,13 +12,13 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3, conjugate, matrix_from_quat, rotate, rotate_inverse
 from samara.core.types import Array
-from samara.record.ros2.messages import MAP, Topic, layout_of, stamped, xyzw
-from samara.record.streams import Table
+from samara.record.ros2.messages import MAP_FRAME, Ros2Topic, cdr_layout, stamp_columns, xyzw
+from samara.record.streams import RecordedStream
 
-MOST_POSES = 2000  # of a path
+MAX_POSES = 2000  # of a path
 
 
-class Said(NamedTuple):
+class OdometryData(NamedTuple):
     """Poses and velocities at times (m,), with the variances of p_W, θ_B and v_W (m, 9), if they are known."""
 
     times_us: Array
@@ -29,27 +29,27 @@ class Said(NamedTuple):
     variances: Array | None = None
 
 
-def said_by(table: Table, covariance: Table | None = None) -> Said:
+def extract_odometry(table: RecordedStream, covariance: RecordedStream | None = None) -> OdometryData:
     """Extract the odometry from the stream of a state or an estimate."""
     variances = None
     if covariance is not None and len(covariance.rows):
         fields = ("p_W", "theta_B", "v_W")
-        variances = np.hstack([covariance[field] for field in fields])[held(covariance.times_us, table.times_us)]
-    return Said(table.times_us, table["p_W"], table["q_WB"], table["v_W"], table["omega_B"], variances)
+        variances = np.hstack([covariance[field] for field in fields])[last_rows(covariance.times_us, table.times_us)]
+    return OdometryData(table.times_us, table["p_W"], table["q_WB"], table["v_W"], table["omega_B"], variances)
 
 
-def held(times_us: Array, at_us: Array) -> Array:
+def last_rows(times_us: Array, at_us: Array) -> Array:
     """Return the index of the last row at or before each instant; 0 before the first row."""
     return np.maximum(np.searchsorted(times_us, at_us, side="right") - 1, 0)
 
 
-def odometry(name: str, data: Said, frame: str, body: str) -> Topic:
+def odometry_topic(name: str, data: OdometryData, frame: str, body: str) -> Ros2Topic:
     """nav_msgs/Odometry: the pose in `frame`, the velocity in body axes."""
-    layout = layout_of("nav_msgs/Odometry", header={"frame_id": frame}, child_frame_id=body)
-    return Topic(name, layout, data.times_us, {**stamped(data.times_us), **odometry_columns(data)})
+    layout = cdr_layout("nav_msgs/Odometry", header={"frame_id": frame}, child_frame_id=body)
+    return Ros2Topic(name, layout, data.times_us, {**stamp_columns(data.times_us), **odometry_columns(data)})
 
 
-def odometry_columns(data: Said) -> dict[str, Array]:
+def odometry_columns(data: OdometryData) -> dict[str, Array]:
     """Return the message values by path; covariances are 0 if they are unknown."""
     q_WB = Quat(*data.q_WB.T)
     columns = {
@@ -69,40 +69,40 @@ def odometry_columns(data: Said) -> dict[str, Array]:
     return columns
 
 
-def pose(name: str, times_us: Array, p_W: Array, q_WB: Array) -> Topic:
+def pose_topic(name: str, times_us: Array, p_W: Array, q_WB: Array) -> Ros2Topic:
     """geometry_msgs/PoseStamped in the map frame."""
-    columns = {**stamped(times_us), "pose.position": p_W, "pose.orientation": xyzw(q_WB)}
-    return Topic(name, layout_of("geometry_msgs/PoseStamped", header={"frame_id": MAP}), times_us, columns)
+    columns = {**stamp_columns(times_us), "pose.position": p_W, "pose.orientation": xyzw(q_WB)}
+    return Ros2Topic(name, cdr_layout("geometry_msgs/PoseStamped", header={"frame_id": MAP_FRAME}), times_us, columns)
 
 
-def twist(name: str, times_us: Array, linear: Array, angular: Array, frame: str) -> Topic:
+def twist_topic(name: str, times_us: Array, linear: Array, angular: Array, frame: str) -> Ros2Topic:
     """geometry_msgs/TwistStamped in the axes of a frame."""
-    columns = {**stamped(times_us), "twist.linear": linear, "twist.angular": angular}
-    return Topic(name, layout_of("geometry_msgs/TwistStamped", header={"frame_id": frame}), times_us, columns)
+    columns = {**stamp_columns(times_us), "twist.linear": linear, "twist.angular": angular}
+    return Ros2Topic(name, cdr_layout("geometry_msgs/TwistStamped", header={"frame_id": frame}), times_us, columns)
 
 
-def transform(times_us: Array, parent: str, child: str, p: Array, q: Array) -> Topic:
+def transform_topic(times_us: Array, parent: str, child: str, p: Array, q: Array) -> Ros2Topic:
     """tf2_msgs/TFMessage of one dynamic transform."""
     prefix = "transforms[0]"
     columns = {
-        **stamped(times_us, f"{prefix}.header.stamp"),
+        **stamp_columns(times_us, f"{prefix}.header.stamp"),
         f"{prefix}.transform.translation": p,
         f"{prefix}.transform.rotation": xyzw(q),
     }
     header = {"header": {"frame_id": parent}, "child_frame_id": child}
-    return Topic("/tf", layout_of("tf2_msgs/TFMessage", transforms=[header]), times_us, columns)
+    return Ros2Topic("/tf", cdr_layout("tf2_msgs/TFMessage", transforms=[header]), times_us, columns)
 
 
-def transforms(true: Said, estimate: Said | None, drone: str) -> list[Topic]:
+def transform_topics(true: OdometryData, estimate: OdometryData | None, drone: str) -> list[Ros2Topic]:
     """map → odom → base_link: the estimate in odom, and from map to odom its error, which is static without an estimate."""
     odom, body = f"{drone}/odom", f"{drone}/base_link"
     if estimate is None:
-        return [transform(true.times_us, odom, body, true.p_W, true.q_WB)]
-    rows = held(estimate.times_us, true.times_us)
+        return [transform_topic(true.times_us, odom, body, true.p_W, true.q_WB)]
+    rows = last_rows(estimate.times_us, true.times_us)
     p_MO, q_MO = odom_in_map(true.p_W, true.q_WB, estimate.p_W[rows], estimate.q_WB[rows])
     return [
-        transform(true.times_us, MAP, odom, p_MO, q_MO),
-        transform(estimate.times_us, odom, body, estimate.p_W, estimate.q_WB),
+        transform_topic(true.times_us, MAP_FRAME, odom, p_MO, q_MO),
+        transform_topic(estimate.times_us, odom, body, estimate.p_W, estimate.q_WB),
     ]
 
 
@@ -113,12 +113,12 @@ def odom_in_map(p_MB: Array, q_MB: Array, p_OB: Array, q_OB: Array) -> tuple[Arr
     return np.stack(p_MO, axis=1), np.stack(q_MO, axis=1)
 
 
-def path(name: str, times_us: Array, p_W: Array, q_WB: Array, at_us: int) -> Topic:
-    """nav_msgs/Path in the map frame, published once; a long path is thinned to `MOST_POSES` poses."""
-    step = -(-len(times_us) // MOST_POSES)
+def path_topic(name: str, times_us: Array, p_W: Array, q_WB: Array, at_us: int) -> Ros2Topic:
+    """nav_msgs/Path in the map frame, published once; a long path is thinned to `MAX_POSES` poses."""
+    step = -(-len(times_us) // MAX_POSES)
     poses = [
         {
-            "header": {"frame_id": MAP, "stamp": _stamp(time_us)},
+            "header": {"frame_id": MAP_FRAME, "stamp": _stamp(time_us)},
             "pose": {
                 "position": dict(zip("xyz", p, strict=True)),
                 "orientation": dict(zip("wxyz", q, strict=True)),
@@ -126,8 +126,8 @@ def path(name: str, times_us: Array, p_W: Array, q_WB: Array, at_us: int) -> Top
         }
         for time_us, p, q in zip(times_us[::step].tolist(), p_W[::step].tolist(), q_WB[::step].tolist(), strict=True)
     ]
-    layout = layout_of("nav_msgs/Path", header={"frame_id": MAP, "stamp": _stamp(at_us)}, poses=poses)
-    return Topic(name, layout, np.array([at_us]), {}, latched=True)
+    layout = cdr_layout("nav_msgs/Path", header={"frame_id": MAP_FRAME, "stamp": _stamp(at_us)}, poses=poses)
+    return Ros2Topic(name, layout, np.array([at_us]), {}, latched=True)
 
 
 def _stamp(time_us: int) -> Mapping[str, int]:
@@ -135,41 +135,41 @@ def _stamp(time_us: int) -> Mapping[str, int]:
     return {"sec": seconds, "nanosec": micros * 1000}
 
 
-def facing(yaw: Array) -> Array:
+def level_attitude(yaw: Array) -> Array:
     """Return level attitudes (m, 4) of a yaw: q = (cos ψ/2, 0, 0, sin ψ/2)."""
     q = np.zeros((len(yaw), 4))
     q[:, 0], q[:, 3] = np.cos(0.5 * yaw), np.sin(0.5 * yaw)
     return q
 
 
-def estimate_in(tables: Mapping[str, Table]) -> Said | None:
+def estimated_odometry(tables: Mapping[str, RecordedStream]) -> OdometryData | None:
     """Return the odometry of the estimator; None without one."""
     if "estimate" not in tables or not len(tables["estimate"].rows):
         return None
-    return said_by(tables["estimate"], tables.get("covariance"))
+    return extract_odometry(tables["estimate"], tables.get("variance"))
 
 
-def flown(tables: Mapping[str, Table], drone: str) -> list[Topic]:
+def motion_topics(tables: Mapping[str, RecordedStream], drone: str) -> list[Ros2Topic]:
     """Return the topics of the true motion, the odometry, and the transforms between their frames."""
-    true, estimate = said_by(tables["state"]), estimate_in(tables)
+    true, estimate = extract_odometry(tables["state"]), estimated_odometry(tables)
     body, end_us = f"{drone}/base_link", int(true.times_us[-1])
     v_B = np.stack(rotate_inverse(Quat(*true.q_WB.T), Vec3(*true.v_W.T)), axis=1)
     return [
-        odometry(f"/{drone}/odom", estimate or true, f"{drone}/odom", body),
-        odometry(f"/{drone}/ground_truth", true, MAP, body),
-        pose(f"/{drone}/pose", true.times_us, true.p_W, true.q_WB),
-        twist(f"/{drone}/twist", true.times_us, v_B, true.omega_B, body),
-        path(f"/{drone}/path", true.times_us, true.p_W, true.q_WB, end_us),
-        *transforms(true, estimate, drone),
+        odometry_topic(f"/{drone}/odom", estimate or true, f"{drone}/odom", body),
+        odometry_topic(f"/{drone}/ground_truth", true, MAP_FRAME, body),
+        pose_topic(f"/{drone}/pose", true.times_us, true.p_W, true.q_WB),
+        twist_topic(f"/{drone}/twist", true.times_us, v_B, true.omega_B, body),
+        path_topic(f"/{drone}/path", true.times_us, true.p_W, true.q_WB, end_us),
+        *transform_topics(true, estimate, drone),
     ]
 
 
-def told(reference: Table, drone: str) -> list[Topic]:
+def setpoint_topics(reference: RecordedStream, drone: str) -> list[Ros2Topic]:
     """Return the topics of the controller's reference: pose, velocity in the map frame, and the full path at its start."""
-    times_us, q = reference.times_us, facing(reference["yaw"])
+    times_us, q = reference.times_us, level_attitude(reference["yaw"])
     angular_velocity = reference["yaw_rate"][:, None] * np.array([0.0, 0.0, 1.0])
     return [
-        pose(f"/{drone}/setpoint/pose", times_us, reference["p_W"], q),
-        twist(f"/{drone}/setpoint/twist", times_us, reference["v_W"], angular_velocity, MAP),
-        path(f"/{drone}/setpoint/path", times_us, reference["p_W"], q, int(times_us[0])),
+        pose_topic(f"/{drone}/setpoint/pose", times_us, reference["p_W"], q),
+        twist_topic(f"/{drone}/setpoint/twist", times_us, reference["v_W"], angular_velocity, MAP_FRAME),
+        path_topic(f"/{drone}/setpoint/path", times_us, reference["p_W"], q, int(times_us[0])),
     ]

@@ -9,24 +9,24 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from samara.core.coerce import NAME, as_name, is_name
-from samara.core.integrate import IN_FLIGHT
-from samara.core.sanitise import shown
-from samara.core.toml import File, Shipped, Table
-from samara.core.toml import document as tables_of
-from samara.scenario.autopilot_sensors import prepared
+from samara.core.coerce import NAME_CHARACTERS, is_name, sanitise_name
+from samara.core.integrate import FLIGHT_INTEGRATORS
+from samara.core.sanitise import quote_value
+from samara.core.toml import ShippedFiles, TomlFile, TomlTable
+from samara.core.toml import parse_document as tables_of
+from samara.scenario.autopilot_sensors import prepare_autopilots
 from samara.scenario.file.drones import read_drones
 from samara.scenario.file.environment import WEST, read_environment, read_wind, read_world
 from samara.scenario.file.mission import read_event
 from samara.scenario.file.overrides import apply_override
-from samara.scenario.file.referenced_files import Beside
-from samara.scenario.scenario import Drone, Expect, Scenario, ScenarioError
+from samara.scenario.file.referenced_files import ReferencedFiles
+from samara.scenario.scenario import Drone, Expectations, Scenario, ScenarioError
 from samara.scenario.timeline import MICROSECONDS, Rates, microseconds, sampling
 from samara.vehicles.effects import EffectOption
 
 SCHEMA = 1
-LONGEST = 86400.0  # [s]
-SCENARIOS = Shipped("scenario", "samara.scenarios", ScenarioError)
+MAX_DURATION = 86400.0  # [s]
+SCENARIOS = ShippedFiles("scenario", "samara.scenarios", ScenarioError)
 
 
 def scenario_names() -> list[str]:
@@ -46,8 +46,8 @@ def load_scenario(
     Args:
         name_or_path: name of a shipped scenario, or path of a TOML file.
         settings: changes of the file by key, such as {"duration": 5.0}. They are as untrusted as the file: only texts of type
-            `Typed` may name a program, a host or a file outside the scenario's folder (`samara.load_scenario` marks those of a
-            Python call).
+            `UserText` may name a program, a host or a file outside the scenario's folder (`samara.load_scenario` marks those
+            of a Python call).
         effects: custom effects that vehicles may have, as in `samara.vehicle`.
         folder: folder in which the settings of a shipped scenario may name files.
 
@@ -57,7 +57,7 @@ def load_scenario(
     text, origin, scenario_folder = SCENARIOS.find(name_or_path)
     scenario = parse_scenario(text, origin, settings, scenario_folder or folder, effects=effects)
     if not is_name(scenario.name):  # runs are saved in a folder of this name
-        raise ScenarioError(f"{origin}: name = {shown(scenario.name)}: expected {NAME}")
+        raise ScenarioError(f"{origin}: name = {quote_value(scenario.name)}: expected {NAME_CHARACTERS}")
     return scenario
 
 
@@ -79,7 +79,7 @@ def steady_wind(name_or_path: str | Path, speed: float) -> dict[str, object]:
     winds = scenario_document(name_or_path).get("wind", [])
     tables = [table for table in (winds if isinstance(winds, list) else [winds]) if isinstance(table, dict)]
     directions = [table["from_deg"] for table in tables if "from_deg" in table]
-    return {"wind": {"kind": "constant", "speed": speed, "from_deg": directions[0] if directions else WEST}}
+    return {"wind": {"model": "constant", "speed": speed, "from_deg": directions[0] if directions else WEST}}
 
 
 def parse_scenario(
@@ -87,7 +87,7 @@ def parse_scenario(
     origin: str,
     settings: Mapping[str, object] | None = None,
     folder: Path | None = None,
-    inside: Mapping[str, bytes] | None = None,
+    recorded_files: Mapping[str, bytes] | None = None,
     *,
     effects: Sequence[EffectOption] = (),
 ) -> Scenario:
@@ -96,28 +96,28 @@ def parse_scenario(
     Args:
         text: content of the file.
         origin: name of the file in errors.
-        settings: changes of the file by key. In text and settings, only values of type `Typed` may name a program, a host or a
-            file outside the folder.
+        settings: changes of the file by key. In text and settings, only values of type `UserText` may name a program, a host
+            or a file outside the folder.
         folder: folder of the vehicles and tables that the file names.
-        inside: files of the recording that the text is from; then no other files are read, and no program is named.
+        recorded_files: files of the recording that the text is from; then no other files are read, and no program is named.
         effects: custom effects that vehicles may have.
     """
     document = _document(text, origin, settings)
-    file = Table(document, File(origin, ScenarioError))
+    file = TomlTable(document, TomlFile(origin, ScenarioError))
     file.schema(SCHEMA, default=SCHEMA)
-    name, description = file.text("name", as_name(Path(origin).stem)), file.text("description", "")
-    duration = file.number("duration", above=0.0, upto=LONGEST)
-    seed = file.whole("seed", 0, low=0, high=2**63 - 1)
-    integrator = file.text("integrator", "rk4", IN_FLIGHT)
+    name, description = file.text("name", sanitise_name(Path(origin).stem)), file.text("description", "")
+    duration = file.number("duration", above=0.0, upto=MAX_DURATION)
+    seed = file.integer("seed", 0, low=0, high=2**63 - 1)
+    integrator = file.text("integrator", "rk4", FLIGHT_INTEGRATORS)
     strict = file.flag("strict", False)
     rates_table = document.get("rates")
     has_sensor_rate = isinstance(rates_table, dict) and "sensor" in rates_table
-    rates = _rates(file)
+    rates = _read_rates(file)
     environment, home = read_environment(file)
-    files = Beside(folder, inside, effects)
+    files = ReferencedFiles(folder, recorded_files, effects)
     drones = read_drones(file, rates, files, home)
-    wind, wind_at_hubs = read_wind(file, files, environment, drones)
-    with file.at():
+    wind, wind_per_rotor = read_wind(file, files, environment, drones)
+    with file.error_context():
         rates = _fit_sensor_clock(rates, drones, has_sensor_rate)
     scenario = Scenario(
         name,
@@ -133,24 +133,24 @@ def parse_scenario(
         _read_expectations(file, drones),
         description,
         world=read_world(file, files, environment, drones),
-        wind_at_hubs=wind_at_hubs,
-        files=files.read,
+        wind_per_rotor=wind_per_rotor,
+        files=files.contents,
         text=text,
         settings=dict(settings or {}),
         home=home,
     )
     file.finish()
-    with file.at():
-        return prepared(scenario)
+    with file.error_context():
+        return prepare_autopilots(scenario)
 
 
-def _rates(file: Table) -> Rates:
+def _read_rates(file: TomlTable) -> Rates:
     table = file.optional_table("rates")
     if table is None:
         return Rates()
-    rates = Rates(**table.given_numbers([field.name for field in fields(Rates)], above=0.0))
+    rates = Rates(**table.present_numbers([field.name for field in fields(Rates)], above=0.0))
     table.finish()
-    with file.at():
+    with file.error_context():
         rates.periods()
     return rates
 
@@ -168,21 +168,21 @@ def _fit_sensor_clock(rates: Rates, drones: tuple[Drone, ...], is_fixed: bool) -
     return rates
 
 
-def _read_expectations(file: Table, drones: tuple[Drone, ...]) -> Expect:
+def _read_expectations(file: TomlTable, drones: tuple[Drone, ...]) -> Expectations:
     table = file.optional_table("expect")
     if table is None:
-        return Expect()
+        return Expectations()
     names = [drone.name for drone in drones]
     crashed = table.take("crashed", "a list", [])
     if not isinstance(crashed, list) or not all(name in names for name in crashed):
         raise table.error("crashed", crashed, f"a list of names among {', '.join(names[:20])}")
-    expect = Expect(
+    expect = Expectations(
         final_position=table.vector("final_position") if "final_position" in table else None,
-        within=table.number("within", 0.2, above=0.0),
+        position_tolerance=table.number("position_tolerance", 0.2, above=0.0),
         no_crash=table.flag("no_crash", True),
         landed=table.flag("landed", False) if "landed" in table else None,
         crashed=tuple(crashed),
-        **table.given_numbers(("max_tilt_deg", "max_error", "min_height")),
+        **table.present_numbers(("max_tilt_deg", "max_error", "min_height")),
     )
     table.finish()
     return expect

@@ -3,25 +3,25 @@
 import tomllib
 from typing import Any
 
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.scenario.scenario import ScenarioError
 
-BY_KIND = ("controller", "estimator", "autopilot")  # of a drone: a table, or a text that stands for its `kind`
-MOST_DIGITS = 9  # of the index of an entry
-BY_PART = "sensors"  # a list of tables, or of texts that stand for their `part`
+TYPE_TABLES = ("controller", "estimator", "autopilot")  # keys of a drone: a table, or a text that stands for its `type`
+MAX_INDEX_DIGITS = 9  # digits of the index of an entry
+PART_LIST = "sensors"  # key of a list of tables, or of texts that stand for their `part`
 
 
 def parse_override(text: str) -> tuple[str, object]:
     """Parse 'drones.vehicle=iris' into a key and a value; a value that is not TOML is a text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ScenarioError(f"--set {shown(text)}: expected key=value, such as duration=5 or drones.vehicle=iris")
+        raise ScenarioError(f"--set {quote_value(text)}: expected key=value, such as duration=5 or drones.vehicle=iris")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return key.strip(), value.strip()
     except (ValueError, RecursionError):  # too many digits or nested brackets
-        raise ScenarioError(f"--set {shown(text)}: expected a value that can be read") from None
+        raise ScenarioError(f"--set {quote_value(text)}: expected a value that can be read") from None
 
 
 def apply_override(document: dict[str, object], key: str, value: object, origin: str) -> None:
@@ -32,15 +32,15 @@ def apply_override(document: dict[str, object], key: str, value: object, origin:
         nodes = [child for node in _entries(nodes, word) for child in _descend(node, word, parent)]
         if not nodes:
             entry_name = f"{parent}[{word}]" if word.isdecimal() else word
-            raise ScenarioError(f"{origin}: cannot set {shown(key)}: there is no {shown(entry_name)}")
+            raise ScenarioError(f"{origin}: cannot set {quote_value(key)}: there is no {quote_value(entry_name)}")
     last_word = words[-1]
     for node in _entries(nodes, last_word):
-        if isinstance(node, list) and _number(last_word) < len(node):
-            node[_number(last_word)] = value
+        if isinstance(node, list) and _entry_index(last_word) < len(node):
+            node[_entry_index(last_word)] = value
         elif isinstance(node, dict):
             node[last_word] = value
         else:
-            raise ScenarioError(f"{origin}: cannot set {shown(key)}: {shown(node)} is not a table")
+            raise ScenarioError(f"{origin}: cannot set {quote_value(key)}: {quote_value(node)} is not a table")
 
 
 def _entries(nodes: list[Any], word: str) -> list[Any]:
@@ -48,21 +48,21 @@ def _entries(nodes: list[Any], word: str) -> list[Any]:
     return [entry for node in nodes for entry in (node if isinstance(node, list) and not word.isdecimal() else [node])]
 
 
-def _number(word: str) -> int:
+def _entry_index(word: str) -> int:
     """Parse the index of an entry; very long digit strings exceed every list, and Python's limit for int()."""
-    return int(word) if len(word) <= MOST_DIGITS else 10**MOST_DIGITS
+    return int(word) if len(word) <= MAX_INDEX_DIGITS else 10**MAX_INDEX_DIGITS
 
 
 def _descend(node: Any, word: str, parent: str) -> list[Any]:
     """Return the child of that name or index: a list, or a table, which is created if missing."""
     if isinstance(node, list):
-        k = _number(word)
-        if parent == BY_PART and k < len(node) and isinstance(node[k], str):
+        k = _entry_index(word)
+        if parent == PART_LIST and k < len(node) and isinstance(node[k], str):
             node[k] = {"part": node[k]}
         return node[k : k + 1]
     if not isinstance(node, dict):
         return []
     child = node.setdefault(word, {})
-    if isinstance(child, str) and word in BY_KIND:
-        child = node[word] = {"kind": child}
+    if isinstance(child, str) and word in TYPE_TABLES:
+        child = node[word] = {"type": child}
     return [child] if isinstance(child, (dict, list)) else []

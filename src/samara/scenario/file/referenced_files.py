@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from samara.core.budget import path_beside, read_bytes
-from samara.core.sanitise import Typed
-from samara.core.toml import Table
+from samara.core.budget import read_bytes, resolve_sibling_path
+from samara.core.sanitise import UserText
+from samara.core.toml import TomlTable
 from samara.physics.types import Vehicle
 from samara.vehicles.effects import EffectOption
 
 
 @dataclass
-class Beside:
+class ReferencedFiles:
     """The files that a scenario names with their contents, and the effects that its vehicles may have.
 
     A scenario file may name files in its folder, a recording those inside it. A name that the user typed may refer to any
@@ -20,33 +20,33 @@ class Beside:
     """
 
     folder: Path | None
-    inside: Mapping[str, bytes] | None
+    recorded_files: Mapping[str, bytes] | None
     effects: Sequence[EffectOption]
-    read: dict[str, bytes] = field(default_factory=dict)
+    contents: dict[str, bytes] = field(default_factory=dict)
     vehicles: dict[str | Path, Vehicle] = field(default_factory=dict)  # parsed, by file or text: drones may share one
 
-    def path(self, table: Table, key: str, name: str) -> Path:
+    def path(self, table: TomlTable, key: str, name: str) -> Path:
         """Return the path of the file that a key names."""
-        if self.inside is not None:
+        if self.recorded_files is not None:
             raise table.error(key, name, "a file inside the recording")
-        if isinstance(name, Typed):
+        if isinstance(name, UserText):
             return (self.folder or Path()) / name
         try:
             if self.folder is not None:
-                return path_beside(self.folder, name)
+                return resolve_sibling_path(self.folder, name)
         except ValueError:
             pass
         raise table.error(key, name, "a file beside the scenario or below it; --vehicle and --set may name any other")
 
-    def bytes_of(self, table: Table, key: str, name: str) -> bytes:
+    def read_file(self, table: TomlTable, key: str, name: str) -> bytes:
         """Read the file that a key names."""
-        if self.inside is not None and name in self.inside:
-            self.read[name] = self.inside[name]
+        if self.recorded_files is not None and name in self.recorded_files:
+            self.contents[name] = self.recorded_files[name]
         else:
             path = self.path(table, key, name)
             try:
-                self.read[name] = read_bytes(path)
+                self.contents[name] = read_bytes(path)
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or error
                 raise table.error(key, name, f"a file beside the scenario ({reason})") from None
-        return self.read[name]
+        return self.contents[name]

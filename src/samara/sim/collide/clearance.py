@@ -1,7 +1,7 @@
 """Distances of a drone's parts to a solid, and the times at which they reach it, compiled and computed for all parts together.
 
-The functions are `part_distance` and `newton_step` of `samara.world.collision`, compiled once for each type of solid. A part
-is a disc with a ball around each of its points: the ball of a propeller and the disc of a body or a foot have radius 0.
+The functions are `part_distance` and `newton_part_step` of `samara.world.collision`, compiled once for each type of solid. A
+part is a disc with a ball around each of its points: the ball of a propeller and the disc of a body or a foot have radius 0.
 """
 
 import threading
@@ -16,87 +16,87 @@ from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, cross, dir
 from samara.core.quantity import Tree
 from samara.core.tree import flatten
 from samara.core.types import Array
-from samara.physics.ground.solids import Touch
-from samara.world.collision import PartDistance, newton_step, part_distance, place_part
+from samara.physics.ground.solids import SurfaceDistance
+from samara.world.collision import PartDistance, newton_part_step, part_distance, part_pose
 from samara.world.obstacles import (
+    MAX_NEWTON_STEPS,
     NEVER,
-    NEWTON,
     TEMPLATES,
     HeightMap,
     Solid,
-    kind_of,
+    classify_solid,
     time_to_reach,
     touch,
 )
 
-LANES = 8  # SIMD lanes are allocated in multiples of this, as whole vectors
-RIM = (
+LANE_MULTIPLE = 8  # SIMD lanes are allocated in multiples of this, as whole vectors
+RIM_POINTS = (
     np.append(np.exp(2j * np.pi * np.arange(12) / 12), 0.0).view(float).reshape(-1, 2).T
-)  # of a unit disc, and its hub
+)  # points on the rim of a unit disc, and its hub
 
 
-_MEMORY = threading.local()
+_THREAD_CACHE = threading.local()
 
 
-class Shapes(NamedTuple):
+class PartArrays(NamedTuple):
     """The parts of a drone as arrays, in body axes."""
 
-    center_B: Vec3
+    centre_B: Vec3
     axis_B: Vec3
     disc: Array
     ball: Array
 
 
 @lru_cache(maxsize=64)
-def shapes_of(parts: tuple[Tree, ...]) -> Shapes:
-    """Convert the parts of `parts_of` to arrays."""
+def part_arrays(parts: tuple[Tree, ...]) -> PartArrays:
+    """Convert the parts that `collision_parts` returns to arrays."""
     radius = np.array([float(part.radius) for part in parts])
     is_disc = np.array([part.axis_B is not None for part in parts])
     center, axis = (
-        np.array(column, dtype=float).T for column in zip(*((p.center_B, p.axis_B or UP) for p in parts), strict=True)
+        np.array(column, dtype=float).T for column in zip(*((p.centre_B, p.axis_B or UP) for p in parts), strict=True)
     )
-    return Shapes(Vec3(*center), Vec3(*axis), np.where(is_disc, radius, 0.0), np.where(is_disc, 0.0, radius))
+    return PartArrays(Vec3(*center), Vec3(*axis), np.where(is_disc, radius, 0.0), np.where(is_disc, 0.0, radius))
 
 
-def placed(p_W: Vec3, q_WB: Quat, shapes: Shapes) -> tuple[Vec3, Vec3]:
+def place_parts(p_W: Vec3, q_WB: Quat, shapes: PartArrays) -> tuple[Vec3, Vec3]:
     """p + R r and R a: position and axis of each part of one drone."""
-    rows = run_lanes(_placing_code(), 1, (p_W, q_WB), (*shapes.center_B, *shapes.axis_B))
+    rows = run_lanes(_placing_code(), 1, (p_W, q_WB), (*shapes.centre_B, *shapes.axis_B))
     return Vec3(*rows[:3]), Vec3(*rows[3:])
 
 
-def distances(solid: Solid, center_W: Vec3, axis_W: Vec3, shapes: Shapes) -> PartDistance:
+def part_distances(solid: Solid, centre_W: Vec3, axis_W: Vec3, shapes: PartArrays) -> PartDistance:
     """Return the distance of each part from a solid."""
     if isinstance(solid, HeightMap):
-        return part_distance(solid, center_W, axis_W, shapes.disc, shapes.ball)
-    rows = run_lanes(_distance_code(kind_of(solid)), 1, solid, (*center_W, *axis_W, shapes.disc, shapes.ball))
+        return part_distance(solid, centre_W, axis_W, shapes.disc, shapes.ball)
+    rows = run_lanes(_distance_code(classify_solid(solid)), 1, solid, (*centre_W, *axis_W, shapes.disc, shapes.ball))
     return PartDistance(rows[0], Vec3(*rows[1:4]), Vec3(*rows[4:7]))
 
 
-def touches(solid: Solid, p_W: Vec3) -> Touch:
+def surface_touches(solid: Solid, p_W: Vec3) -> SurfaceDistance:
     """Evaluate `touch` for an array of points."""
     if isinstance(solid, HeightMap):
         return touch(solid, p_W)
-    rows = run_lanes(_touch_code(kind_of(solid)), 1, solid, p_W)
-    return Touch(rows[0], Vec3(*rows[1:]))
+    rows = run_lanes(_touch_code(classify_solid(solid)), 1, solid, p_W)
+    return SurfaceDistance(rows[0], Vec3(*rows[1:]))
 
 
-def times(solid: Solid, center_W: Vec3, move_W: Vec3, axis_W: Vec3, shapes: Shapes) -> Array:
+def contact_times(solid: Solid, centre_W: Vec3, move_W: Vec3, axis_W: Vec3, shapes: PartArrays) -> Array:
     """Return when each part reaches a solid, as a fraction of its straight move; 1e9 for parts that do not."""
     if isinstance(solid, HeightMap):
-        return _times_over(solid, center_W, move_W, axis_W, shapes)
-    rows = (*center_W, *axis_W, *move_W, shapes.disc, shapes.ball)
-    time, misses = run_lanes(_time_code(kind_of(solid)), NEWTON, solid, rows)
+        return _height_map_times(solid, centre_W, move_W, axis_W, shapes)
+    rows = (*centre_W, *axis_W, *move_W, shapes.disc, shapes.ball)
+    time, misses = run_lanes(_time_code(classify_solid(solid)), MAX_NEWTON_STEPS, solid, rows)
     return np.where(misses > 0.5, NEVER, time)
 
 
-def _times_over(ground: HeightMap, center_W: Vec3, move_W: Vec3, axis_W: Vec3, shapes: Shapes) -> Array:
+def _height_map_times(ground: HeightMap, centre_W: Vec3, move_W: Vec3, axis_W: Vec3, shapes: PartArrays) -> Array:
     """Compute the times for a height map, which has no nearest point: a disc is sampled at its rim and its hub."""
     part_times = []
     for k, (disc, ball) in enumerate(zip(shapes.disc, shapes.ball, strict=True)):
-        center, move, axis = (Vec3(*(float(x[k]) for x in columns)) for columns in (center_W, move_W, axis_W))
+        center, move, axis = (Vec3(*(float(x[k]) for x in columns)) for columns in (centre_W, move_W, axis_W))
         if disc > 0.0:
             tangent = direction(cross(axis, EAST if abs(axis.x) < 0.7 else UP))
-            center = center + tangent * (disc * RIM[0]) + cross(axis, tangent) * (disc * RIM[1])
+            center = center + tangent * (disc * RIM_POINTS[0]) + cross(axis, tangent) * (disc * RIM_POINTS[1])
         part_times.append(np.min(time_to_reach(ground, center, move, float(ball), until=1.0)))
     return np.array(part_times)
 
@@ -104,8 +104,8 @@ def _times_over(ground: HeightMap, center_W: Vec3, move_W: Vec3, axis_W: Vec3, s
 @lru_cache(maxsize=1)
 def _placing_code() -> CompiledStep:
     def body(carry: Tree, constants: Tree) -> Tree:
-        (p_W, q_WB), center_B, axis_B = constants
-        return place_part(p_W, q_WB, center_B, axis_B)
+        (p_W, q_WB), centre_B, axis_B = constants
+        return part_pose(p_W, q_WB, centre_B, axis_B)
 
     return CompiledStep(body, (ZERO, ZERO), ((ZERO, IDENTITY), ZERO, ZERO))
 
@@ -123,39 +123,39 @@ def _time_code(kind: str) -> CompiledStep:
     """One Newton step, to be run repeatedly."""
 
     def body(carry: Tree, constants: Tree) -> Tree:
-        solid, center_W, axis_W, move_W, disc, ball = constants
-        return newton_step(carry[0], carry[1], solid, center_W, axis_W, move_W, disc, ball)
+        solid, centre_W, axis_W, move_W, disc, ball = constants
+        return newton_part_step(carry[0], carry[1], solid, centre_W, axis_W, move_W, disc, ball)
 
     return CompiledStep(body, (0.0, 0.0), (TEMPLATES[kind], ZERO, UP, ZERO, 0.0, 0.0))
 
 
 @lru_cache(maxsize=len(TEMPLATES))
 def _touch_code(kind: str) -> CompiledStep:
-    return CompiledStep(lambda carry, constants: touch(*constants), Touch(0.0, ZERO), (TEMPLATES[kind], ZERO))
+    return CompiledStep(lambda carry, constants: touch(*constants), SurfaceDistance(0.0, ZERO), (TEMPLATES[kind], ZERO))
 
 
 def run_lanes(code: CompiledStep, steps: int, common: Tree, rows: Sequence[Tree]) -> Array:
     """Run `code` on n lanes and return its carry, (components, n); its inputs are `common` in all lanes, then the rows."""
     n = len(rows[0])
-    machine = _machine(code, -(-n // LANES) * LANES)
+    machine = _machine(code, -(-n // LANE_MULTIPLE) * LANE_MULTIPLE)
     machine.carry[:] = 0.0
     common_leaves = flatten(common)
-    machine.held[: len(common_leaves)] = np.array(common_leaves, dtype=float)[:, None]
+    machine.held_inputs[: len(common_leaves)] = np.array(common_leaves, dtype=float)[:, None]
     for k, row in enumerate(rows, len(common_leaves)):
-        machine.held[k, :n] = row
+        machine.held_inputs[k, :n] = row
     machine.run(steps)
     return machine.carry[:, :n].copy()
 
 
 def _machine(code: CompiledStep, n: int) -> Machine:
-    """Return the machine of a size; it is cached per thread, as parts near a solid are measured several times per step."""
-    machines: dict[tuple[CompiledStep, int], Machine] = _MEMORY.__dict__.setdefault("machines", {})
+    """Return the code with memory for n lanes, cached per thread: parts near a solid are measured several times per step."""
+    machines: dict[tuple[CompiledStep, int], Machine] = _THREAD_CACHE.__dict__.setdefault("machines", {})
     if (code, n) not in machines:
         machines[code, n] = code.machine(n)
     return machines[code, n]
 
 
-def pairs_within(p_W: Array, distance: float) -> Array:
+def close_pairs(p_W: Array, distance: float) -> Array:
     """Return the pairs of points (3, n) within a distance [m], (pairs, 2), each i < j and in increasing order.
 
     The points are swept along the axis of their largest spread, so that only neighbours on that axis are compared.

@@ -21,10 +21,10 @@ from samara.compiler.jax.arrays import (
     compile_with_constants,
     concatenate,
     convert,
-    count,
+    count_function_operations,
     every_lane,
     fill,
-    operations_of,
+    index_range,
     precision,
     repeat,
     select,
@@ -33,33 +33,33 @@ from samara.compiler.jax.arrays import (
     zeros,
 )
 from samara.compiler.jax.folding_scalar import (
-    Folded,
+    FoldingScalar,
     OperationCount,
-    folded,
+    fold_tree,
     new_trace,
     rk4_in_kernel,
-    rk4_rolled,
-    unfolded,
+    rk4_loop,
+    unfold_leaves,
 )
-from samara.compiler.jax.random import Words, draws
-from samara.compiler.jax.scan import MANY_OPERATIONS, xla_options
+from samara.compiler.jax.random import Words, draw_normals
+from samara.compiler.jax.scan import MAX_FUSED_OPERATIONS, xla_options
 from samara.compiler.scan import scan
 from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten
-from samara.physics.idle_effects import has_idle
+from samara.physics.idle_effects import has_idle_conditions
 from samara.physics.types import Reference
-from samara.sim.stage import RandomInputs, Stage, part_of, require_arguments, require_writes
+from samara.sim.stage import RandomInputs, Stage, require_arguments, require_writes, slot_part
 from samara.sim.stages.physics import integrate, integrate_quietly, is_busy
-from samara.sim.varied import WIND, wind_with
+from samara.sim.varied import WIND_PREFIX, apply_wind_values
 from samara.vehicles.parameters import with_parameters
 
 Values = dict[str, list[Tree]]
-"""By slot: its leaves, each an array with one value per flight, or a float common to all, which is folded into the code."""
+"""Leaves by slot name: arrays with one value per flight, or floats common to all flights, which are folded into the code."""
 Leaf = tuple[str, int]
 
 SECOND_US = 1_000_000
 WIND_STAGES = ("wind", "wind at hubs", "hub wind")
-AT_END = ("contact", "touchdown speed", "metrics")
+FINAL_STAGES = ("contact", "touchdown speed", "metrics")
 """Stages that also run at the last instant, so that they include the end of the flight."""
 
 
@@ -110,7 +110,7 @@ class FlightProgram:
 
     def leaves(self, path: str) -> list[Leaf]:
         """Return the leaves of a slot, or of a part of one."""
-        slot, first, template = part_of(self.templates, path)
+        slot, first, template = slot_part(self.templates, path)
         return [(slot, first + k) for k in range(len(flatten(template)))]
 
     @cached_property
@@ -122,24 +122,24 @@ class FlightProgram:
         return tuple(leaf for name in self.templates for leaf in self.leaves(name) if leaf in written_leaves)
 
 
-class Result(NamedTuple):
+class JaxResult(NamedTuple):
     """The leaves that changed, at the end, in the order of `written`; and records (times, rows, *shape of a leaf) or None."""
 
     final: Sequence[Tree]
     records: Tree
 
 
-class Wanted(NamedTuple):
+class RecordRequest(NamedTuple):
     """A slot to record: before every `every`-th tick, and after the last of these; "" and 0 record nothing."""
 
-    recorded: str = ""
+    slot: str = ""
     every: int = 0
 
 
-Run = Callable[[Values, Mapping[str, Words], Mapping[str, Tree]], Result]
+Run = Callable[[Values, Mapping[str, Words], Mapping[str, Tree]], JaxResult]
 
 
-class Body:
+class LoopBody:
     """The stages of a program on arrays of n flights: the body of the XLA loop and of the GPU kernel."""
 
     def __init__(
@@ -157,64 +157,66 @@ class Body:
         """Run the stages that are due at a tick, and the physics steps to the next."""
         for stage in self.program.stages:
             values = self._if_due(stage, k, values)
-        return self.steps(k, values)
+        return self.run_physics(k, values)
 
-    def begin(self, values: Values) -> Values:
+    def start(self, values: Values) -> Values:
         """Sample a new wind immediately: with `initial_dt` if it replaces the old one, after its period if it extends it."""
         program = self.program
         for stage in program.stages if program.new_wind else ():
             if stage.name in WIND_STAGES:
                 period = program.period_us(stage) / SECOND_US
                 initial_dt = period if program.new_wind == "extends" else stage.initial_dt
-                values = self.updated(stage._replace(rate="start", initial_dt=initial_dt), np.int32(0), values)
+                values = self.run_stage(stage._replace(rate="start", initial_dt=initial_dt), np.int32(0), values)
         return values
 
-    def end(self, values: Values) -> Values:
+    def finish(self, values: Values) -> Values:
         """Run the stages that also run at the end of a flight."""
         program = self.program
         for stage in program.stages if program.is_last else ():
-            if stage.name in AT_END and program.end_us % program.period_us(stage) == 0:
-                values = self.updated(stage, np.int32(program.ticks), values)
+            if stage.name in FINAL_STAGES and program.end_us % program.period_us(stage) == 0:
+                values = self.run_stage(stage, np.int32(program.ticks), values)
         return values
 
     def _if_due(self, stage: Stage, k: Scalar, values: Values) -> Values:
         leaves = [leaf for path in stage.writes for leaf in self.program.leaves(path)]
-        return self._choice(
-            both(self.due(stage, k), self.needed(stage, k, values)),
+        return self._select_values(
+            combine_conditions(self.is_due(stage, k), self.is_needed(stage, k, values)),
             leaves,
             values,
-            lambda: self.updated(stage, k, values),
+            lambda: self.run_stage(stage, k, values),
             lambda: values,
         )
 
-    def due(self, stage: Stage, k: Scalar) -> Tree:
+    def is_due(self, stage: Stage, k: Scalar) -> Tree:
         """Return whether a stage is due at a tick; None if it is due at every tick."""
         program = self.program
         start_tick, tick_us = program.start_us // program.tick_us, program.tick_us
         every, delay_ticks = program.period_us(stage) // tick_us, stage.delay * program.periods[stage.rate] // tick_us
         condition = None if every == 1 else (k + np.int32(start_tick - delay_ticks)) % np.int32(every) == 0
-        return both(condition, k + np.int32(start_tick) >= np.int32(delay_ticks) if delay_ticks > start_tick else None)
+        return combine_conditions(
+            condition, k + np.int32(start_tick) >= np.int32(delay_ticks) if delay_ticks > start_tick else None
+        )
 
-    def needed(self, stage: Stage, k: Scalar, values: Values) -> Tree:
+    def is_needed(self, stage: Stage, k: Scalar, values: Values) -> Tree:
         """Return whether a stage would change at least one flight; None if that is unknown."""
         if stage.skip_when is None:
             return None
         skip = stage.skip_when
-        is_skipped = self._called(lambda *inputs, **parameters: skip(*inputs), stage, k, values)
+        is_skipped = self._call_function(lambda *inputs, **parameters: skip(*inputs), stage, k, values)
         return ~every_lane(_raw(is_skipped))
 
-    def updated(self, stage: Stage, k: Scalar, values: Values, update: Callable[..., Tree] | None = None) -> Values:
+    def run_stage(self, stage: Stage, k: Scalar, values: Values, update: Callable[..., Tree] | None = None) -> Values:
         """Return the values after a stage, or after another function of the stage's inputs."""
         shape = np.broadcast_shapes(*(np.shape(leaf) for leaves in values.values() for leaf in leaves))
-        outputs = self._called(update or stage.update, stage, k, values, with_normals=stage.normals is not None)
-        new_values, parts = dict(values), [part_of(self.program.templates, path) for path in stage.writes]
+        outputs = self._call_function(update or stage.update, stage, k, values, with_normals=stage.normals is not None)
+        new_values, parts = dict(values), [slot_part(self.program.templates, path) for path in stage.writes]
         outputs = require_writes(stage, outputs, [template for _, _, template in parts])
         for (slot, first, _), tree in zip(parts, outputs, strict=True):
-            new_leaves = [fill(x, shape, self.dtype) for x in unfolded(tree)]
+            new_leaves = [fill(x, shape, self.dtype) for x in unfold_leaves(tree)]
             new_values[slot] = [*new_values[slot][:first], *new_leaves, *new_values[slot][first + len(new_leaves) :]]
         return new_values
 
-    def steps(self, k: Scalar, values: Values) -> Values:
+    def run_physics(self, k: Scalar, values: Values) -> Values:
         """Integrate the physics from a tick to the next."""
         stage, program = self.program.physics, self.program
         count = program.tick_us // program.periods["physics"]
@@ -223,11 +225,11 @@ class Body:
 
         def run_steps(update: Callable[..., Tree]) -> Values:
             def step(_: Tree, carry: Tree) -> Tree:
-                return listed(leaves, self.updated(stage, k, with_leaves(values, leaves, carry), update))
+                return gather_leaves(leaves, self.run_stage(stage, k, replace_leaves(values, leaves, carry), update))
 
-            return with_leaves(values, leaves, repeat(count, step, listed(leaves, values)))
+            return replace_leaves(values, leaves, repeat(count, step, gather_leaves(leaves, values)))
 
-        if stage.update is not integrate or not has_idle(vehicle):
+        if stage.update is not integrate or not has_idle_conditions(vehicle):
             return run_steps(stage.update)
         ahead = program.tick_us / SECOND_US
 
@@ -236,12 +238,12 @@ class Body:
         ) -> Tree:
             return is_busy(state, environment, vehicle=parameters["vehicle"], ahead=ahead)
 
-        condition = any_lane(_raw(self._called(check_busy, stage, k, values)))
-        return self._choice(
+        condition = any_lane(_raw(self._call_function(check_busy, stage, k, values)))
+        return self._select_values(
             condition, leaves, values, lambda: run_steps(stage.update), lambda: run_steps(integrate_quietly)
         )
 
-    def _choice(
+    def _select_values(
         self,
         condition: Tree,
         leaves: Sequence[Leaf],
@@ -252,51 +254,51 @@ class Body:
         """Return the values of one of two branches, which differ in the given leaves."""
         if condition is None:
             return if_true()
-        chosen = branch(condition, lambda: listed(leaves, if_true()), lambda: listed(leaves, if_false()))
-        return with_leaves(values, leaves, chosen)
+        chosen = branch(condition, lambda: gather_leaves(leaves, if_true()), lambda: gather_leaves(leaves, if_false()))
+        return replace_leaves(values, leaves, chosen)
 
-    def _called(
+    def _call_function(
         self, function: Callable[..., Tree], stage: Stage, k: Scalar, values: Values, with_normals: bool = False
     ) -> Tree:
         trace = new_trace(self.dtype, self.fast)
         inputs = [self._input(path, stage, k, values, trace) for path in stage.reads]
         if with_normals and stage.normals:
             clock = "wind" if stage.rate == "start" else stage.rate
-            elapsed = convert(self._passed(clock, k), np.uint32)
-            inputs.append(tuple(Folded(x, trace) for x in self._normals(stage.normals, elapsed)))
+            elapsed = convert(self._elapsed_ticks(clock, k), np.uint32)
+            inputs.append(tuple(FoldingScalar(x, trace) for x in self._normals(stage.normals, elapsed)))
         return function(*inputs, **self._parameters(stage, values, trace, is_quiet=function is integrate_quietly))
 
     def _normals(self, inputs: RandomInputs, tick: Tree) -> list[Tree]:
         """Draw the normals of every drone and flight; shared ones are those of drone 0."""
         keys, drones = self.keys[inputs.source], self.program.drones
         if drones == 1:
-            return draws(keys, 0, tick, inputs.size, self.dtype)
+            return draw_normals(keys, 0, tick, inputs.size, self.dtype)
         low, high = (fill(word, (drones, *np.shape(word)), np.uint32) for word in keys)
-        normals = draws((low, high), count(drones, np.uint32)[:, None], tick, inputs.size, self.dtype)
+        normals = draw_normals((low, high), index_range(drones, np.uint32)[:, None], tick, inputs.size, self.dtype)
         shared = inputs.shared or (False,) * inputs.size
         return [fill(x[:1], x.shape, x.dtype) if is_shared else x for x, is_shared in zip(normals, shared, strict=True)]
 
     def _parameters(self, stage: Stage, values: Values, trace: Tree, *, is_quiet: bool) -> dict[str, Tree]:
         """Return a stage's parameters: varied ones as inputs, and integrators as loops if that is faster."""
         parameters, vary = dict(stage.parameters), self.program.vary
-        winds = tuple(name for name in vary if name.startswith(WIND))
+        winds = tuple(name for name in vary if name.startswith(WIND_PREFIX))
         vehicle_names = tuple(name for name in vary if name not in winds)
         if vehicle_names and parameters.get("vehicle") is not None:
-            varied = folded(self.program.templates["varied"], values["varied"], trace)
+            varied = fold_tree(self.program.templates["varied"], values["varied"], trace)
             parameters["vehicle"] = with_parameters(parameters["vehicle"], vehicle_names, varied)
         if winds and "source" in parameters:
-            varied = folded(self.program.templates["varied wind"], values["varied wind"], trace)
-            parameters["source"] = wind_with(parameters["source"], dict(zip(winds, varied, strict=True)))
+            varied = fold_tree(self.program.templates["varied wind"], values["varied wind"], trace)
+            parameters["source"] = apply_wind_values(parameters["source"], dict(zip(winds, varied, strict=True)))
         if parameters.get("integrator") == "rk4":
-            is_long = has_idle(parameters["vehicle"]) and not is_quiet
-            parameters["integrator"] = rk4_rolled if is_long else rk4_in_kernel
+            is_long = has_idle_conditions(parameters["vehicle"]) and not is_quiet
+            parameters["integrator"] = rk4_loop if is_long else rk4_in_kernel
         return parameters
 
     def _input(self, path: str, stage: Stage, k: Scalar, values: Values, trace: Tree) -> Tree:
         program = self.program
         if path == "time":
             time: Tree = convert(k + np.int32(program.start_us // program.tick_us), self.dtype)
-            return Folded(time * (program.tick_us / SECOND_US), trace)
+            return FoldingScalar(time * (program.tick_us / SECOND_US), trace)
         if path == "dt":
             if stage.rate == "start":
                 return stage.initial_dt
@@ -304,17 +306,17 @@ class Body:
             if stage.initial_dt is None or program.start_us:
                 return period
             first_dt, later_dt = (fill(x, (), self.dtype) for x in (stage.initial_dt, period))
-            return Folded(select(k == 0, first_dt, later_dt), trace)
+            return FoldingScalar(select(k == 0, first_dt, later_dt), trace)
         if path in program.tables:
-            row = folded(program.templates[path], self.row(path, self._row(program.tables[path], k)), trace)
-            goal = folded(program.templates["goal"], values["goal"], trace)
+            row = fold_tree(program.templates[path], self.row(path, self._row(program.tables[path], k)), trace)
+            goal = fold_tree(program.templates["goal"], values["goal"], trace)
             if isinstance(row, Reference):
                 return row._replace(p_W=row.p_W + goal)
             return tuple(reference._replace(p_W=reference.p_W + goal) for reference in row)
-        slot, first, template = part_of(program.templates, path)
-        return folded(template, values[slot][first : first + len(flatten(template))], trace)
+        slot, first, template = slot_part(program.templates, path)
+        return fold_tree(template, values[slot][first : first + len(flatten(template))], trace)
 
-    def _passed(self, clock: str, k: Scalar) -> Tree:
+    def _elapsed_ticks(self, clock: str, k: Scalar) -> Tree:
         """Return the ticks of a clock since the start of the flight."""
         tick_us, period_us = self.program.tick_us, self.program.periods[clock]
         divisor, start_tick = math.gcd(tick_us, period_us), self.program.start_us // tick_us
@@ -322,24 +324,24 @@ class Body:
 
     def _row(self, clock: str, k: Scalar) -> Tree:
         """Return the row of a table at a tick; row 0 is that of the clock's first tick in the segment."""
-        return self._passed(clock, k) - np.int32(-(-self.program.start_us // self.program.periods[clock]))
+        return self._elapsed_ticks(clock, k) - np.int32(-(-self.program.start_us // self.program.periods[clock]))
 
 
-def both(a: Tree, b: Tree) -> Tree:
+def combine_conditions(a: Tree, b: Tree) -> Tree:
     """a ∧ b; None stands for a condition that is always true."""
     return b if a is None else a if b is None else a & b
 
 
 def _raw(condition: Tree) -> Tree:
-    return condition.value if isinstance(condition, Folded) else condition
+    return condition.value if isinstance(condition, FoldingScalar) else condition
 
 
-def listed(leaves: Sequence[Leaf], values: Values) -> list[Tree]:
+def gather_leaves(leaves: Sequence[Leaf], values: Values) -> list[Tree]:
     """Gather leaves into a list."""
     return [values[slot][k] for slot, k in leaves]
 
 
-def with_leaves(values: Values, leaves: Sequence[Leaf], new_leaves: Sequence[Tree]) -> Values:
+def replace_leaves(values: Values, leaves: Sequence[Leaf], new_leaves: Sequence[Tree]) -> Values:
     """Return the values with given leaves replaced."""
     new_values = {name: list(slot_leaves) for name, slot_leaves in values.items()}
     for (slot, k), leaf in zip(leaves, new_leaves, strict=True):
@@ -350,10 +352,10 @@ def with_leaves(values: Values, leaves: Sequence[Leaf], new_leaves: Sequence[Tre
 # The loop --------------------------------------------------------------------------------------------------------------
 
 
-def flown(
+def run_ticks(
     ticks: int, tick: Callable[[Tree, Tree], Tree], slots: Tree, record: Callable[[Tree], Tree], every: int
 ) -> Tree:
-    """Run all ticks; record `keep` before every `every`-th tick and after the last of these; 0 records nothing."""
+    """Run all ticks; call `record` before every `every`-th tick and after the last full period; 0 records nothing."""
     if not every:
         return repeat(ticks, tick, slots), None
 
@@ -361,30 +363,35 @@ def flown(
         return repeat(every, lambda i, carry: tick(r * np.int32(every) + i, carry), slots), record(slots)
 
     full_periods, remainder = divmod(ticks, every)
-    slots, records = scan(run_period, slots, count(full_periods))
+    slots, records = scan(run_period, slots, index_range(full_periods))
     records = concatenate([records, record(slots)[None]])
     return repeat(remainder, lambda i, carry: tick(np.int32(full_periods * every) + i, carry), slots), records
 
 
-def compile_flight_jax(program: FlightProgram, request: Wanted, *, dtype: str, fast: bool = False) -> Run:
-    """`run(values, keys, tables) → Result`: all flights from start to end, in one XLA loop.
+def compile_flight_jax(program: FlightProgram, request: RecordRequest, *, dtype: str, fast: bool = False) -> Run:
+    """`run(values, keys, tables) → JaxResult`: all flights from start to end, in one XLA loop.
 
     `values` has all slots except tables; leaves that are Python floats are folded in, so that each such value is a new program.
     """
 
     def run_flight(values: Values, keys: Tree, tables: Tree) -> Tree:
-        body, written = Body(program, dtype, fast, keys, lambda name, k: table_row(tables[name], k)), program.written
+        body, written = (
+            LoopBody(program, dtype, fast, keys, lambda name, k: table_row(tables[name], k)),
+            program.written,
+        )
 
         def tick(k: Scalar, leaves: Tree) -> Tree:
-            return listed(written, body.tick(k, with_leaves(values, written, leaves)))
+            return gather_leaves(written, body.tick(k, replace_leaves(values, written, leaves)))
 
         def record(leaves: Tree) -> Tree:
-            return stack(with_leaves(values, written, leaves)[request.recorded])
+            return stack(replace_leaves(values, written, leaves)[request.slot])
 
-        leaves, records = flown(program.ticks, tick, listed(written, body.begin(values)), record, request.every)
-        return listed(written, body.end(with_leaves(values, written, leaves))), records
+        leaves, records = run_ticks(
+            program.ticks, tick, gather_leaves(written, body.start(values)), record, request.every
+        )
+        return gather_leaves(written, body.finish(replace_leaves(values, written, leaves))), records
 
-    return flight_run(run_flight, dtype, lambda platform: xla_options(MANY_OPERATIONS + 1, platform))
+    return flight_run(run_flight, dtype, lambda platform: xla_options(MAX_FUSED_OPERATIONS + 1, platform))
 
 
 def flight_run(
@@ -393,15 +400,17 @@ def flight_run(
     """Compile a function of values, keys and tables; floats among the values are folded in."""
     compiled = compile_with_constants(run_flight, dtype=dtype, options=options)
 
-    def run(values: Values, keys: Mapping[str, Words], tables: Mapping[str, Tree]) -> Result:
+    def run(values: Values, keys: Mapping[str, Words], tables: Mapping[str, Tree]) -> JaxResult:
         with precision(dtype):
             rows = {name: array(table, dtype) for name, table in tables.items()}
-        return Result(*compiled(values, dict(keys), rows))
+        return JaxResult(*compiled(values, dict(keys), rows))
 
     return run
 
 
-def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = False) -> dict[str, OperationCount]:
+def operation_counts(
+    program: FlightProgram, values: Values, *, dtype: str, fast: bool = False
+) -> dict[str, OperationCount]:
     """Count the operations per flight of every stage and of both physics steps, each time it runs."""
     leaf_shape = array_shape((1,), dtype)
     counts = {}
@@ -409,10 +418,10 @@ def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = Fal
         word = zeros((1,), np.uint32)
         keys = dict.fromkeys(program.sources, (word, word))
         sizes = {name: len(flatten(program.templates[name])) for name in program.tables}
-        body = Body(program, dtype, fast, keys, lambda name, k: [zeros((), dtype)] * sizes[name])
+        body = LoopBody(program, dtype, fast, keys, lambda name, k: [zeros((), dtype)] * sizes[name])
         quiet = program.physics._replace(name="quiet physics", update=integrate_quietly)
         names = list(values)
-        has_quiet = program.physics.update is integrate and has_idle(_vehicle(program))
+        has_quiet = program.physics.update is integrate and has_idle_conditions(_vehicle(program))
         for stage in (*program.stages, program.physics, *((quiet,) if has_quiet else ())):
 
             def update_leaves(leaves: Tree, stage: Stage = stage) -> Tree:
@@ -420,10 +429,12 @@ def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = Fal
                     name: [x if type(x) is float else y for x, y in zip(values[name], slot_leaves, strict=True)]
                     for name, slot_leaves in zip(names, leaves, strict=True)
                 }
-                new_values = body.updated(stage, np.int32(1), {"": [zeros((1,), dtype)], **stage_values})
+                new_values = body.run_stage(stage, np.int32(1), {"": [zeros((1,), dtype)], **stage_values})
                 return [new_values[slot][k] for path in stage.writes for slot, k in program.leaves(path)]
 
-            counts[stage.name] = operations_of(update_leaves, [[leaf_shape] * len(values[name]) for name in names])
+            counts[stage.name] = count_function_operations(
+                update_leaves, [[leaf_shape] * len(values[name]) for name in names]
+            )
     return counts
 
 

@@ -15,24 +15,24 @@ import numpy as np
 from samara.compiler.batch_parameters import StepFunction, batch_code
 from samara.compiler.compiled_step import CompiledStep
 from samara.compiler.llvm.codegen import vector_width
-from samara.compiler.llvm.flight_loop import DONE, ROW, Block, Memory, Operation, RowCall, Walk
-from samara.compiler.thread_pool import side_by_side, threads_at_most
+from samara.compiler.llvm.flight_loop import DONE, ROW_FIELDS, ArrayPrecision, Block, FlightLoop, Operation, RowCall
+from samara.compiler.thread_pool import max_threads, run_parallel
 from samara.core.quantity import Tree
-from samara.core.random import key_of
+from samara.core.random import derive_key
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.record.flight_streams import Rows
+from samara.record.flight_streams import RowBuffer
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.references import take_operations
 from samara.sim.schedule import Span
-from samara.sim.stage import CLOCK, PHYSICS, Entry, Stage, require_writes
+from samara.sim.stage import CLOCK_INPUTS, PHYSICS, Entry, Stage, require_writes
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
     from samara.sim.group import Group
 
 
-class Stream(NamedTuple):
+class SlotTable(NamedTuple):
     """A table that gets one row of slots after an entry of the sequence, at every `every`-th tick of a clock."""
 
     name: str
@@ -46,10 +46,10 @@ class Stream(NamedTuple):
 class StreamTable(NamedTuple):
     """A table into which a compiled flight writes a row at every tick of a period, after an entry of the sequence.
 
-    `first` is the tick of row 0 and `address` that of the rows: arrays of one element, which the compiled code reads.
+    `first` holds the tick of row 0, `address` the address of the rows. Both are arrays of one element that compiled code reads.
     """
 
-    table: Rows
+    table: RowBuffer
     period_us: int
     offset_us: int
     entry: int
@@ -61,7 +61,7 @@ class StreamTable(NamedTuple):
         self.address[0] = self.table.rows.ctypes.data
 
     def count_rows(self, time_us: int, entries_run: int) -> None:
-        """Set the row count and the rows' times, at a time when the first `passed` entries have run."""
+        """Set the row count and the rows' times, at a time when the first `entries_run` entries have run."""
         ticks = time_us - self.offset_us
         rows_done = ticks // self.period_us + 1 if entries_run > self.entry else -(-ticks // self.period_us)
         self.table.count = max(rows_done - int(self.first[0]), 0)
@@ -85,17 +85,17 @@ class Tiles(NamedTuple):
     width: int
 
     @property
-    def tiles(self) -> int:
-        """Tile count."""
+    def tile_count(self) -> int:
+        """Number of tiles."""
         return (self.last - self.first) // self.width
 
-    def share(self, index: int, count: int) -> "Tiles":
+    def part(self, index: int, count: int) -> "Tiles":
         """Return one of several contiguous parts of whole tiles; neighbours share cache lines."""
-        first, last = (self.first + self.width * (self.tiles * k // count) for k in (index, index + 1))
+        first, last = (self.first + self.width * (self.tile_count * k // count) for k in (index, index + 1))
         return Tiles(first, last, self.width)
 
 
-def tiles_of(n: int, dtype: str = "float64") -> list[Tiles]:
+def partition_tiles(n: int, dtype: str = "float64") -> list[Tiles]:
     """Partition n drones into whole tiles, half a tile if that leaves none or there are many tiles, and single lanes.
 
     Each width is compiled separately.
@@ -110,10 +110,10 @@ def tiles_of(n: int, dtype: str = "float64") -> list[Tiles]:
 
 def is_one_tile(n: int) -> bool:
     """Whether n drones are a single tile."""
-    return sum(part.tiles for part in tiles_of(n)) == 1
+    return sum(part.tile_count for part in partition_tiles(n)) == 1
 
 
-BRIEF_TILE_ROWS = 64  # rows × tiles: below this, releasing the interpreter lock or starting threads does not pay
+MIN_PARALLEL_TILE_ROWS = 64  # rows × tiles: below this, releasing the interpreter lock or starting threads does not pay
 
 
 class Cursor(NamedTuple):
@@ -128,69 +128,73 @@ class Cursor(NamedTuple):
         return Cursor(self.row, self.entry + 1)
 
 
-class Program:
+class GroupProgram:
     """All operations of one group, in the order of the sequence, and the entries that Python runs for it."""
 
     def __init__(self, fleet: "Fleet", group: "Group") -> None:
         operations: list[Operation] = []
         self.python: list[Entry] = []
-        self.begins, self._clocks = [0], list[Tree]()
+        self.first_operations, self._clocks = [0], list[Tree]()
         streams = fleet.log.streams(fleet, group) if fleet.log is not None else []
         for entry_index, entry in enumerate(fleet.stages):
-            if group.sets[entry.name][0].python:
+            if group.sets[entry.name][0].python_reason:
                 self.python.append(entry)
             operations += entry_operations(fleet, group, entry, self._clocks)
             for stream in streams:
                 if stream.entry == entry.name:
                     operations += stream_operations(fleet, group, stream, entry_index)
-            self.begins.append(len(operations))
-        self.group, self._n, self.memory = group, len(group.drones), Memory(fleet.precision)
-        self.parts = tiles_of(self._n, fleet.precision.dtype)
-        self._walks = {part.width: Walk(tuple(operations), part.width, self.memory) for part in self.parts}
+            self.first_operations.append(len(operations))
+        self.group, self._n, self.memory = group, len(group.drones), ArrayPrecision(fleet.precision)
+        self.parts = partition_tiles(self._n, fleet.precision.dtype)
+        self._walks = {part.width: FlightLoop(tuple(operations), part.width, self.memory) for part in self.parts}
 
     def set_clocks(self) -> None:
         """Set the dt of every stage: `initial_dt` for its first update, then its period."""
         _set_clocks(self._clocks, self.group.has_run)
 
-    def run(self, span: Span, start: Cursor, end: Cursor, part: Tiles, *, briefly: bool, shared: int = 0) -> Cursor:
+    def run(
+        self, span: Span, start: Cursor, end: Cursor, part: Tiles, *, holds_lock: bool, tile_counter: int = 0
+    ) -> Cursor:
         """Run some tiles from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted."""
-        first, until = ((cursor.row, self.begins[cursor.entry]) for cursor in (start, end))
+        first, until = ((cursor.row, self.first_operations[cursor.entry]) for cursor in (start, end))
         lanes = part.first, part.last
         stopped = self._walks[part.width].run(
-            span.address, first, until, lanes, self._n, briefly=briefly, shared=shared
+            span.address, first, until, lanes, self._n, holds_lock=holds_lock, tile_counter=tile_counter
         )
         if stopped == DONE:
             return end
-        row, operation = divmod(stopped, self.begins[-1])
-        return Cursor(row, int(np.searchsorted(self.begins, operation, side="right")))
+        row, operation = divmod(stopped, self.first_operations[-1])
+        return Cursor(row, int(np.searchsorted(self.first_operations, operation, side="right")))
 
 
-def walk(programs: Sequence[Tree], span: Span, start: Cursor, end: Cursor) -> Cursor:
+def run_programs(programs: Sequence[Tree], span: Span, start: Cursor, end: Cursor) -> Cursor:
     """Run all groups from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted.
 
     Stages interrupt only flights of a single tile, so that no other tile is ahead of it.
     """
     parts = [(program, part) for program in programs for part in program.parts]
     for program in programs:
-        program.memory.fill()
-    if (tiles := sum(part.tiles for _, part in parts)) == 1 or tiles * (end.row - start.row + 1) < BRIEF_TILE_ROWS:
+        program.memory.update_copies()
+    if (tiles := sum(part.tile_count for _, part in parts)) == 1 or tiles * (
+        end.row - start.row + 1
+    ) < MIN_PARALLEL_TILE_ROWS:
         reached = [
-            program.run(span, start, end, part, briefly=end.row - start.row < BRIEF_TILE_ROWS)
+            program.run(span, start, end, part, holds_lock=end.row - start.row < MIN_PARALLEL_TILE_ROWS)
             for program, part in parts
         ]
     else:
-        reached, cores = [], threads_at_most()
-        parts_by_core = [(program, part.share(k, cores)) for k in range(cores) for program, part in parts]
-        counters = np.array([part.first for _, part in parts_by_core], dtype=np.int64)  # the next tile of each share
+        reached, cores = [], max_threads()
+        parts_by_core = [(program, part.part(k, cores)) for k in range(cores) for program, part in parts]
+        counters = np.array([part.first for _, part in parts_by_core], dtype=np.int64)  # next tile of each part
         work_items = [(*core_part, counters.ctypes.data + 8 * k) for k, core_part in enumerate(parts_by_core)]
 
         def run_parts(first: int) -> None:  # the thread's assigned part first, then the remaining tiles of the others
             for program, part, counter_address in work_items[first:] + work_items[:first]:
-                reached.append(program.run(span, start, end, part, briefly=False, shared=counter_address))
+                reached.append(program.run(span, start, end, part, holds_lock=False, tile_counter=counter_address))
 
-        side_by_side([partial(run_parts, len(parts) * k) for k in range(cores)])
+        run_parallel([partial(run_parts, len(parts) * k) for k in range(cores)])
     for program in programs:
-        program.memory.give_back()
+        program.memory.write_back()
     return min(reached, default=end)
 
 
@@ -207,13 +211,13 @@ def run_entry(fleet: "Fleet", group: "Group", name: str) -> None:
     clocks: list[Tree] = []
     operations = entry_operations(fleet, group, entry, clocks)
     _set_clocks(clocks, group.has_run)
-    row = np.zeros((1, len(ROW)), dtype=np.int64)
-    row[0, ROW.index("time_us")], row[0, ROW.index("due")] = fleet.time_us, -1
-    row.view(np.float64)[0, ROW.index("time")] = fleet.time_us / MICROSECONDS
-    for part in tiles_of(len(group.drones)):
-        schedule_walk = Walk(tuple(operations), part.width, Memory())
+    row = np.zeros((1, len(ROW_FIELDS)), dtype=np.int64)
+    row[0, ROW_FIELDS.index("time_us")], row[0, ROW_FIELDS.index("due")] = fleet.time_us, -1
+    row.view(np.float64)[0, ROW_FIELDS.index("time")] = fleet.time_us / MICROSECONDS
+    for part in partition_tiles(len(group.drones)):
+        schedule_walk = FlightLoop(tuple(operations), part.width, ArrayPrecision())
         lanes = part.first, part.last
-        schedule_walk.run(row.ctypes.data, (0, 0), (0, len(operations)), lanes, len(group.drones), briefly=True)
+        schedule_walk.run(row.ctypes.data, (0, 0), (0, len(operations)), lanes, len(group.drones), holds_lock=True)
 
 
 # From a stage to operations --------------------------------------------------------------------------------------------
@@ -236,7 +240,7 @@ def entry_operations(fleet: "Fleet", group: "Group", entry: Entry, clocks: list[
     operations: list[Operation] = []
     for stages in zip(*(stage_set.stages for stage_set in group.sets[entry.name]), strict=True):
         if stages[0].rate == PHYSICS:
-            operations += group.plant.operations(fleet.schedule.moving) or ()
+            operations += group.plant.operations(fleet.schedule.physics_bit) or ()
         else:
             operations += stage_operations(fleet, group, stages, clocks)
     return operations
@@ -253,7 +257,7 @@ def stage_operations(fleet: "Fleet", group: "Group", stages: Sequence[Stage], cl
     operations: list[Operation] = []
     inputs: list[Block] = []
     for path in stage.reads:
-        if path in CLOCK:
+        if path in CLOCK_INPUTS:
             row = np.zeros((1, n))
             inputs.append((row, 0, 1))
             if path == "time":
@@ -277,11 +281,11 @@ def stage_operations(fleet: "Fleet", group: "Group", stages: Sequence[Stage], cl
     return operations
 
 
-def stream_operations(fleet: "Fleet", group: "Group", stream: Stream, entry: int) -> list[Operation]:
+def stream_operations(fleet: "Fleet", group: "Group", stream: SlotTable, entry: int) -> list[Operation]:
     """Return the operations that write a stream's rows; none if the group does not have its table."""
     if stream.name not in group.tables:
         return []
-    stream_table, due = make_stream_table(fleet, group, stream, entry)
+    stream_table, due = create_stream_table(fleet, group, stream, entry)
     operations, first_field = [], 0
     for path in stream.slots:
         rows = group.rows(path)
@@ -290,14 +294,14 @@ def stream_operations(fleet: "Fleet", group: "Group", stream: Stream, entry: int
     return operations
 
 
-def make_stream_table(fleet: "Fleet", group: "Group", stream: Stream, entry: int) -> tuple[StreamTable, int]:
+def create_stream_table(fleet: "Fleet", group: "Group", stream: SlotTable, entry: int) -> tuple[StreamTable, int]:
     """Create the table of a stream; return it with the schedule bit of its rows."""
     clock, table = fleet.periods[stream.rate], group.tables[stream.name]
     period_us, offset_us = stream.every * clock, stream.delay * clock
     first = group.first_ticks.setdefault(stream.name, np.array([-1], dtype=np.int64))
     if first[0] < 0:  # start at the next tick, which is the present instant if the entry has not run
         ticks = fleet.time_us - offset_us
-        first[0] = max(ticks // period_us + 1 if fleet.passed > entry else -(-ticks // period_us), 0)
+        first[0] = max(ticks // period_us + 1 if fleet.entries_run > entry else -(-ticks // period_us), 0)
     if id(table) not in fleet.stream_tables:
         address = np.array([table.rows.ctypes.data], dtype=np.int64)
         fleet.stream_tables[id(table)] = StreamTable(table, period_us, offset_us, entry, first, address)
@@ -313,8 +317,8 @@ def _draws(group: "Group", stage: Stage, due: int, stage_normals: Array, period:
     """Return the operations that draw normals: one set for each drone, and those of drone 0 for shared ones."""
     assert stage.normals is not None
     source, count, shared = stage.normals
-    keys = np.array([key_of(seed, source) for seed in group.seeds], dtype=np.int64).T.copy()
-    drone_numbers = group.numbers.astype(np.int64)
+    keys = np.array([derive_key(seed, source) for seed in group.seeds], dtype=np.int64).T.copy()
+    drone_numbers = group.drone_numbers.astype(np.int64)
     if not any(shared):
         return [Operation("draw", due, (keys, drone_numbers, stage_normals, count, period))]
     if all(shared):
@@ -333,7 +337,7 @@ def _draws(group: "Group", stage: Stage, due: int, stage_normals: Array, period:
 
 def _code(group: "Group", stages: Sequence[Stage]) -> CompiledStep:
     stage = stages[0]
-    reads = tuple(0.0 if path in CLOCK else _zeros(group.part(path).template) for path in stage.reads)
+    reads = tuple(0.0 if path in CLOCK_INPUTS else _zeros(group.part(path).template) for path in stage.reads)
     if stage.normals is not None:
         reads = (*reads, (0.0,) * stage.normals.size)
     writes = tuple(_zeros(group.part(path).template) for path in stage.writes)

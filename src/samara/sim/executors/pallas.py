@@ -20,30 +20,30 @@ from samara.compiler.jax.arrays import (
     trace_shapes,
     zeros,
 )
-from samara.compiler.jax.folding_scalar import grids_in, grids_loaded_by, layers_by_products
-from samara.core.block_ops import Grid
+from samara.compiler.jax.folding_scalar import collect_grids, override_grid_loader, unrolled_layers
+from samara.core.block_ops import ConstantTable
 from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten
 from samara.sim.executors.jax import (
-    Body,
     FlightProgram,
+    LoopBody,
+    RecordRequest,
     Run,
     Values,
-    Wanted,
     flight_run,
-    listed,
-    with_leaves,
+    gather_leaves,
+    replace_leaves,
 )
 
 WIDE, NARROW = Launch(256, 8), Launch(128, 4)
-MANY = 128
-"""Changing leaves of a flight above which narrow blocks are faster: by 4 % with a Kalman filter; without one slower by as much
-on an H200."""
+MAX_WIDE_BLOCK_LEAVES = 128
+"""Number of changing leaves per flight above which narrow blocks are used. On an H200 they are 4 % faster for flights with a
+Kalman filter, and 4 % slower for flights without one."""
 
 
 def compile_flight_pallas(
     program: FlightProgram,
-    request: Wanted,
+    request: RecordRequest,
     *,
     dtype: str,
     fast: bool = False,
@@ -55,13 +55,13 @@ def compile_flight_pallas(
     `interpret` runs the kernel in JAX, operation by operation, for tests without a GPU; by default if JAX has no GPU.
     """
     changing_leaves = len(program.written)
-    block_launch = launch or (NARROW if changing_leaves > MANY else WIDE)
+    block_launch = launch or (NARROW if changing_leaves > MAX_WIDE_BLOCK_LEAVES else WIDE)
     if block_launch.block < 1 or block_launch.block & (block_launch.block - 1):
         raise ValueError(f"a block of {block_launch.block} flights: expected a power of two")
     is_interpreted = platform() == "cpu" if interpret is None else interpret
 
     def run_flight(values: Values, keys: Tree, tables: Tree) -> Tree:
-        return _in_kernel(program, request, dtype, fast, block_launch, is_interpreted, values, keys, tables)
+        return _run_kernel(program, request, dtype, fast, block_launch, is_interpreted, values, keys, tables)
 
     xla_settings = (
         {"xla_disable_hlo_passes": "fusion"} if is_interpreted else None
@@ -69,9 +69,9 @@ def compile_flight_pallas(
     return flight_run(run_flight, dtype, lambda _: xla_settings)
 
 
-def _in_kernel(
+def _run_kernel(
     program: FlightProgram,
-    request: Wanted,
+    request: RecordRequest,
     dtype: str,
     fast: bool,
     launch: Launch,
@@ -90,7 +90,7 @@ def _in_kernel(
     shapes: list[tuple[int, ...]] = [(len(written), lanes)]
     records, remainder = divmod(program.ticks, request.every) if request.every else (0, program.ticks)
     if request.every:
-        shapes.append((records + 1, sizes[request.recorded], lanes))
+        shapes.append((records + 1, sizes[request.slot], lanes))
 
     grids = _grids(program, dtype, fast, values, keys, sizes)
 
@@ -105,27 +105,27 @@ def _in_kernel(
         constants = operands[len(by_flight) :]
         tables_by_name = dict(zip(tables, constants[: len(tables)], strict=True))
         operands_by_grid = dict(zip(grids, constants[len(tables) :], strict=True))
-        body = Body(
+        body = LoopBody(
             program, dtype, fast, block_keys, lambda name, k: [tables_by_name[name][k, i] for i in range(sizes[name])]
         )
 
         def tick(k: Scalar, leaves: Tree) -> Tree:
-            with layers_by_products(), grids_loaded_by(lambda grid, index: operands_by_grid[grid][index]):
-                return listed(written, body.tick(k, with_leaves(start, written, leaves)))
+            with unrolled_layers(), override_grid_loader(lambda grid, index: operands_by_grid[grid][index]):
+                return gather_leaves(written, body.tick(k, replace_leaves(start, written, leaves)))
 
         def record(r: Tree, leaves: Tree) -> None:
-            store_rows(with_leaves(start, written, leaves)[request.recorded], stored[1], lambda i: (r, i, slice(None)))
+            store_rows(replace_leaves(start, written, leaves)[request.slot], stored[1], lambda i: (r, i, slice(None)))
 
         def run_period(r: Tree, leaves: Tree) -> Tree:
             record(r, leaves)
             return repeat(request.every, lambda i, carry: tick(r * np.int32(request.every) + i, carry), leaves)
 
-        leaves = repeat(records, run_period, listed(written, body.begin(start)))
+        leaves = repeat(records, run_period, gather_leaves(written, body.start(start)))
         if request.every:
             record(np.int32(records), leaves)
         leaves = repeat(remainder, lambda i, carry: tick(np.int32(program.ticks - remainder) + i, carry), leaves)
-        end = body.end(with_leaves(start, written, leaves))
-        store_rows(listed(written, end), stored[0], lambda i: (i, slice(None)))
+        end = body.finish(replace_leaves(start, written, leaves))
+        store_rows(gather_leaves(written, end), stored[0], lambda i: (i, slice(None)))
 
     entries = [array(grid.values.ravel(), dtype) for grid in grids]
     outputs = call_kernel(
@@ -142,11 +142,11 @@ def _in_kernel(
 
 def _grids(
     program: FlightProgram, dtype: str, fast: bool, values: Values, keys: Tree, sizes: dict[str, int]
-) -> tuple[Grid, ...]:
+) -> tuple[ConstantTable, ...]:
     """Return the tables of solids and height maps that a tick looks up: a kernel has no constant arrays, only operands."""
 
     def tick(leaves: Tree) -> Tree:
-        body = Body(program, dtype, fast, keys, lambda name, k: [zeros((), dtype)] * sizes[name])
-        return listed(program.written, body.tick(np.int32(0), with_leaves(values, program.written, leaves)))
+        body = LoopBody(program, dtype, fast, keys, lambda name, k: [zeros((), dtype)] * sizes[name])
+        return gather_leaves(program.written, body.tick(np.int32(0), replace_leaves(values, program.written, leaves)))
 
-    return grids_in(lambda: trace_shapes(tick, listed(program.written, values)))
+    return collect_grids(lambda: trace_shapes(tick, gather_leaves(program.written, values)))

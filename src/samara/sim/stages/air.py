@@ -18,20 +18,20 @@ from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.air.atmosphere import density_at_height
 from samara.physics.air.propwash import Propwash, gust_deviation, gust_time
-from samara.physics.multirotor import environment_of, tilted
+from samara.physics.multirotor import complete_environment, tilt_rotors
 from samara.physics.rotors.blade_element import hub_flow
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import Environment, State, Vehicle
-from samara.scenario.events import Setting
+from samara.scenario.events import FlightSettings
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PythonStage, RandomInputs, Stage, StageFactory, StageSet
-from samara.wind.sources import Sum, WindSource, is_local, is_traced, wind_at
+from samara.wind.sources import WindSource, WindSum, evaluate_wind, is_local, is_traced
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
 
 
-HUBS = "environment.hub_wind_W"
+HUB_WIND_SLOT = "environment.hub_wind_W"
 
 
 def sample_wind(
@@ -46,7 +46,7 @@ def sample_wind(
     source: WindSource,
 ) -> tuple[Tree, Vec3]:
     """w(t, p, v) + disturbance  [m/s], and the source's state after it; dt = ∞ at the first sample."""
-    wind_W, wind_state = wind_at(source, time, dt, normals, wind_state, p_W, v_W)
+    wind_W, wind_state = evaluate_wind(source, time, dt, normals, wind_state, p_W, v_W)
     return wind_state, wind_W + disturbance_W
 
 
@@ -66,11 +66,11 @@ def wind_at_hubs(
     no_normals, winds = (0.0,) * source.normals_needed, []
     for r_B in (rotor.r_B for rotor in vehicle.rotors):
         hub_W, hub_v_W = p_W + rotate(q_WB, r_B), v_W + rotate(q_WB, cross(omega_B, r_B))
-        winds.append(wind_at(source, time, 0.0, no_normals, wind_state, hub_W, hub_v_W)[0] + disturbance_W)
+        winds.append(evaluate_wind(source, time, 0.0, no_normals, wind_state, hub_W, hub_v_W)[0] + disturbance_W)
     return (tuple(winds),)
 
 
-def spread_to_hubs(wind_W: Vec3, *, rotors: int) -> tuple[tuple[Vec3, ...]]:
+def copy_wind_to_hubs(wind_W: Vec3, *, rotors: int) -> tuple[tuple[Vec3, ...]]:
     """w at each hub = w at the drone  [m/s]."""
     return (tuple(wind_W for _ in range(rotors)),)
 
@@ -84,12 +84,12 @@ def hub_wind_stages(setup: DroneSetup) -> tuple[Stage, ...]:
     """Build the stage that writes the wind at the hubs, for a vehicle that reads it."""
     if not setup.vehicle.reads("hub_wind_W"):
         return ()
-    return (Stage("hub wind", "wind", add_wake, ("hub_wind", "wake"), (HUBS,)),)
+    return (Stage("hub wind", "wind", add_wake, ("hub_wind", "wake"), (HUB_WIND_SLOT,)),)
 
 
 def independent_normals(source: WindSource) -> tuple[bool, ...]:
     """Mark the normals of a source that each drone draws independently."""
-    if isinstance(source, Sum):
+    if isinstance(source, WindSum):
         return tuple(draw for part in source.sources for draw in independent_normals(part))
     return (is_local(source),) * source.normals_needed
 
@@ -100,7 +100,7 @@ def build_wind(setup: DroneSetup) -> StageSet:
     hubs = tuple(ZERO for _ in vehicle.rotors) if vehicle.reads("hub_wind_W") else ()
     slots: dict[str, Tree] = {"wind_disturbance": ZERO, "hub_wind": hubs, "wake": hubs}
     if not is_traced(source):
-        return StageSet(slots=slots, python=f"{type(source).__name__} is a wind source in Python")
+        return StageSet(slots=slots, python_reason=f"{type(source).__name__} is a wind source in Python")
     slots["wind_state"] = source.initial()
     independent = independent_normals(source)
     normals = RandomInputs("wind", len(independent), tuple(not draw for draw in independent)) if independent else None
@@ -108,19 +108,21 @@ def build_wind(setup: DroneSetup) -> StageSet:
     parameters: tuple[tuple[str, Tree], ...]
     writes = ("wind_state", "environment.wind_W")
     stages = [Stage("wind", "wind", sample_wind, reads, writes, (("source", source),), normals, initial_dt=math.inf)]
-    if hubs and setup.flight.wind_at_hubs and is_local(source):
+    if hubs and setup.flight.wind_per_rotor and is_local(source):
         reads = ("time", "state.p_W", "state.v_W", "state.q_WB", "state.omega_B", "wind_disturbance", "wind_state")
         parameters = (("source", source), ("vehicle", vehicle))
         stages.append(Stage("wind at hubs", "wind", wind_at_hubs, reads, ("hub_wind",), parameters))
     elif hubs:
         parameters = (("rotors", len(vehicle.rotors)),)
-        stages.append(Stage("wind at hubs", "wind", spread_to_hubs, ("environment.wind_W",), ("hub_wind",), parameters))
+        stages.append(
+            Stage("wind at hubs", "wind", copy_wind_to_hubs, ("environment.wind_W",), ("hub_wind",), parameters)
+        )
     return StageSet((*stages, *hub_wind_stages(setup)), slots)
 
 
-def extends(source: WindSource, previous: WindSource) -> bool:
+def is_extension(source: WindSource, previous: WindSource) -> bool:
     """Whether a wind is the previous one plus further sources; the previous one then continues with its state and period."""
-    return isinstance(source, Sum) and source.sources[0] is previous
+    return isinstance(source, WindSum) and source.sources[0] is previous
 
 
 class WindStage(PythonStage):
@@ -136,13 +138,15 @@ class WindStage(PythonStage):
         """Build the stages of one drone's wind, if its source can be traced."""
         return build_wind(setup)
 
-    def react(self, fleet: "Fleet", previous_setting: Setting) -> None:
+    def react(self, fleet: "Fleet", previous_setting: FlightSettings) -> None:
         """Switch to a new wind immediately; a source that was only extended continues with its state."""
         source = fleet.setting.wind
         if source is previous_setting.wind:
             return
-        is_extended = extends(source, previous_setting.wind)
-        added = tuple(part.initial() for part in source.sources[1:]) if isinstance(source, Sum) and is_extended else ()
+        is_extended = is_extension(source, previous_setting.wind)
+        added = (
+            tuple(part.initial() for part in source.sources[1:]) if isinstance(source, WindSum) and is_extended else ()
+        )
         states = [group.slots.get("wind_state") for group in fleet.groups]
         fleet.link_flight()
         if not is_traced(source):
@@ -194,7 +198,7 @@ class WindStage(PythonStage):
 
     def _hub_wind(self, fleet: "Fleet", group: Tree, wind_W: Array) -> Array:
         source, rotors = fleet.setting.wind, len(group.vehicle.rotors)
-        if not (fleet.scenario.wind_at_hubs and is_local(source)):
+        if not (fleet.scenario.wind_per_rotor and is_local(source)):
             return np.tile(wind_W, (rotors, 1))
         leaves = [leaf[group.indices] if np.ndim(leaf) else leaf for leaf in flatten(self._source_state)]
         state, motion = unflatten(self._source_state, iter(leaves)), group.state
@@ -222,7 +226,9 @@ DENSITY = StageFactory("density", "wind", _build_density)
 
 def has_wake_gusts(vehicle: Vehicle) -> bool:
     """Whether a vehicle models the gusts of its rotors' wakes."""
-    return vehicle.has("propwash") and vehicle["propwash"].gusts > 0.0 and bool(environment_of(vehicle).hub_wind_W)
+    return (
+        vehicle.has("propwash") and vehicle["propwash"].gusts > 0.0 and bool(complete_environment(vehicle).hub_wind_W)
+    )
 
 
 def wake_gusts(
@@ -238,7 +244,7 @@ def wake_gusts(
     propwash: Propwash = vehicle["propwash"]
     density = environment.air_density
     wake_states, gusts_W = [], []
-    vehicle = tilted(state, vehicle)
+    vehicle = tilt_rotors(state, vehicle)
     calm_hubs = environment._replace(hub_wind_W=())  # no feedback of gusts on the next ones
     loads = rotor_loads(state, vehicle, calm_hubs)
     for x, normal, load, rotor in zip(wake_state, normals, loads, vehicle.rotors, strict=True):

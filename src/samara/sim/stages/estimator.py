@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from samara.core.ops import where
 from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten
-from samara.estimate.estimator import Fusion, Sample, Variances
+from samara.estimate.estimator import Fusion, SensorSample, Variances
 from samara.estimate.ideal import TRUTH, Estimator
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import state_at_rest
 from samara.physics.types import State
 from samara.sensors.sensor import Sensor
 from samara.sim.setup import DroneSetup
@@ -16,12 +16,12 @@ from samara.sim.stage import RandomInputs, Stage, StageFactory, StageSet
 
 def predict(reading: Tree, fresh: Scalar, filter_state: Tree, dt: Scalar, *, fusion: Fusion) -> tuple[Scalar, Tree]:
     """Predict with the reading of the driving sensor, which is then no longer fresh."""
-    return 0.0, fusion.predict(Sample(reading, fresh), filter_state, dt)
+    return 0.0, fusion.predict(SensorSample(reading, fresh), filter_state, dt)
 
 
 def correct(reading: Tree, fresh: Scalar, filter_state: Tree, *, fusion: Fusion, sensor: Sensor) -> tuple[Scalar, Tree]:
     """Correct the filter with a sensor's reading, which is then no longer fresh."""
-    return 0.0, fusion.correct(sensor, Sample(reading, fresh), filter_state)
+    return 0.0, fusion.correct(sensor, SensorSample(reading, fresh), filter_state)
 
 
 def is_stale(reading: Tree, fresh: Scalar, filter_state: Tree) -> Tree:
@@ -58,7 +58,7 @@ def estimate_slot(setup: DroneSetup) -> str:
 
 def build_estimator(setup: DroneSetup) -> StageSet:
     """Build the stages of one drone's estimator."""
-    estimator, rest_state = setup.estimator, at_rest(setup.vehicle)
+    estimator, rest_state = setup.estimator, state_at_rest(setup.vehicle)
     if estimator == TRUTH:
         return StageSet()
     slots: dict[str, Tree] = {"estimate": lambda state, normals: state}
@@ -68,7 +68,7 @@ def build_estimator(setup: DroneSetup) -> StageSet:
         slots["filter"] = lambda state, normals: estimator.initial(
             state, normals("estimator start", estimator.start_normals)
         )
-        slots["variances"] = Variances() if estimator.knows_variances else ()
+        slots["variances"] = Variances() if estimator.has_variances else ()
     else:
         slots["estimator_state"] = lambda state, normals: estimator.initial(state)
         count = estimator.normals_needed

@@ -7,8 +7,8 @@ import numpy as np
 from samara.core.ops import where
 from samara.core.quantity import Scalar, Tree
 from samara.physics.types import Command, Environment, Reference, State, Vehicle
-from samara.scenario.batteries import batteries_of, failsafe_events
-from samara.scenario.events import Event, Sentence, Watched, When, holds
+from samara.scenario.batteries import evaluate_batteries, failsafe_events
+from samara.scenario.events import Condition, ConditionInputs, ConditionTrigger, Event, is_satisfied
 from samara.scenario.scenario import Scenario
 from samara.sim.initial_state import timed_events
 from samara.sim.setup import DroneSetup
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
     from samara.sim.schedule import Span
 
-FLAGS, APPLIES = "conditions", "conditions/applies"
+CONDITION_FLAGS, CONDITION_MASKS = "conditions", "conditions/applies"
 
 
 def check_conditions(
@@ -32,11 +32,14 @@ def check_conditions(
     applies: tuple[Scalar, ...],
     *,
     vehicle: Vehicle,
-    conditions: tuple[Sentence, ...],
+    conditions: tuple[Condition, ...],
 ) -> tuple[Tree]:
-    """Evaluate each condition for a drone it applies to (1 or 0), and their sum."""
-    drone = Watched(state, reference, *status, batteries_of(state, command, vehicle, environment))
-    met = [where(holds(condition, time, drone), mask, 0.0) for condition, mask in zip(conditions, applies, strict=True)]
+    """Return 1 for each condition that applies to the drone and is satisfied, else 0; and the sum of these."""
+    drone = ConditionInputs(state, reference, *status, evaluate_batteries(state, command, vehicle, environment))
+    met = [
+        where(is_satisfied(condition, time, drone), mask, 0.0)
+        for condition, mask in zip(conditions, applies, strict=True)
+    ]
     return ((tuple(met), sum(met)),)
 
 
@@ -50,7 +53,7 @@ class EventsStage(PythonStage):
 
     def __init__(self, scenario: Scenario, physics_us: int) -> None:
         self._timed = timed_events(scenario, physics_us)
-        self._conditional = [event for event in scenario.events if isinstance(event.trigger, When)]
+        self._conditional = [event for event in scenario.events if isinstance(event.trigger, ConditionTrigger)]
         self._conditional += [event for drone in scenario.drones for event in failsafe_events(drone)]
         self._compiled: tuple[Event, ...] = ()
 
@@ -60,24 +63,26 @@ class EventsStage(PythonStage):
             tuple(event for event in self._conditional if _condition(event)) if setup.flight.can_interrupt else ()
         )
         if not self._compiled:
-            return StageSet(python=self.reason if self._conditional else "")
+            return StageSet(python_reason=self.reason if self._conditional else "")
         zeros = tuple(0.0 for _ in self._compiled)
-        reads = ("time", "reference", "status", "state", "command", "environment", APPLIES)
+        reads = ("time", "reference", "status", "state", "command", "environment", CONDITION_MASKS)
         parameters = (("vehicle", setup.vehicle), ("conditions", tuple(map(_condition, self._compiled))))
-        stage = Stage("conditions", "scenario", check_conditions, reads, (FLAGS,), parameters, interrupts=True)
-        return StageSet((stage,), {FLAGS: (zeros, 0.0), APPLIES: zeros})
+        stage = Stage(
+            "conditions", "scenario", check_conditions, reads, (CONDITION_FLAGS,), parameters, interrupts=True
+        )
+        return StageSet((stage,), {CONDITION_FLAGS: (zeros, 0.0), CONDITION_MASKS: zeros})
 
     def prepare(self, fleet: "Fleet") -> None:
         """Set the drones each condition applies to."""
         for group in fleet.groups if self._compiled else ():
-            names = [fleet.name_of(index) for index in group.drones]
-            for row, event in zip(group.slots[APPLIES], self._compiled, strict=True):
-                drone_name = event.trigger.drone if isinstance(event.trigger, When) else ""
+            names = [fleet.drone_name(index) for index in group.drones]
+            for row, event in zip(group.slots[CONDITION_MASKS], self._compiled, strict=True):
+                drone_name = event.trigger.drone if isinstance(event.trigger, ConditionTrigger) else ""
                 row[:] = [drone_name in ("", name) for name in names]
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
         """Mark the times of events, and the scenario's ticks if Python checks a condition."""
-        due = span.at(fleet.schedule.clock("scenario") if len(self._compiled) < len(self._conditional) else 0)
+        due = span.due_rows(fleet.schedule.clock("scenario") if len(self._compiled) < len(self._conditional) else 0)
         return due | np.isin(span.times_us, [time for time, _ in self._timed]) if self._timed else due
 
     def update(self, fleet: "Fleet") -> None:
@@ -87,19 +92,19 @@ class EventsStage(PythonStage):
         checks_conditions = fleet.on_scenario_clock and self._conditional
         if not (due or checks_conditions):
             return
-        from samara.sim.fleet_snapshot import bus_of
+        from samara.sim.fleet_snapshot import fleet_bus
 
-        bus = bus_of(fleet)
+        bus = fleet_bus(fleet)
         if checks_conditions:
             flagged = set()
             if self._compiled:
-                flags = fleet.groups[0].slots[FLAGS][:-1]
+                flags = fleet.groups[0].slots[CONDITION_FLAGS][:-1]
                 flagged = {id(event) for event, flag in zip(self._compiled, flags, strict=True) if flag.any()}
             compiled = {id(event) for event in self._compiled}
             met = [
                 event
                 for event in self._conditional
-                if isinstance(event.trigger, When)
+                if isinstance(event.trigger, ConditionTrigger)
                 and (id(event) in flagged if id(event) in compiled else event.trigger.condition(bus))
             ]
             self._conditional = [event for event in self._conditional if not any(event is other for other in met)]
@@ -108,10 +113,10 @@ class EventsStage(PythonStage):
         new_setting = fleet.setting
         for event in due:
             new_setting = event.action(new_setting, bus)
-            fleet.say("info", event.name)
+            fleet.log_message("info", event.name)
         if new_setting is not fleet.setting:
-            fleet.apply(new_setting)
+            fleet.apply_setting(new_setting)
 
 
-def _condition(event: Event) -> Sentence:
-    return event.trigger.sentence if isinstance(event.trigger, When) else ()
+def _condition(event: Event) -> Condition:
+    return event.trigger.comparisons if isinstance(event.trigger, ConditionTrigger) else ()

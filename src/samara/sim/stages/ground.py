@@ -18,7 +18,7 @@ from samara.sim.stage import Stage, StageFactory, StageSet
 from samara.world.ground import ground_below
 from samara.world.obstacles import HeightMap, Solid
 
-SAME_HEIGHT = 1e-12  # [m]
+HEIGHT_TOLERANCE = 1e-12  # [m]
 
 
 def find_ground(
@@ -35,13 +35,13 @@ def find_ground(
     plane = ground_below(p_W, q_WB, ground=ground, tops=tops, feet_B=feet_B)
     pairs = [equal(old, new) for old, new in zip(previous.normal_W, plane.normal_W, strict=True)]
     is_level = logical_and(equal(plane.normal_W.z, 1.0), logical_and(pairs[2], logical_and(pairs[0], pairs[1])))
-    is_same = logical_and(is_level, absolute(previous.point_W.z - plane.point_W.z) < SAME_HEIGHT)
+    is_same = logical_and(is_level, absolute(previous.point_W.z - plane.point_W.z) < HEIGHT_TOLERANCE)
     return (select(is_same, previous, plane),)
 
 
 def standing_surfaces(world: World, ground: Ground) -> tuple[Ground | HeightMap, tuple[Solid, ...]]:
     """Return the ground, and the solids whose tops a drone can stand on."""
-    solids = (obstacle.solid for obstacle in world.solids)
+    solids = (obstacle.solid for obstacle in world.obstacles)
     tops = tuple(solid for solid in solids if not isinstance(solid, (Sphere, Capsule)))
     return ground if world.terrain is None else world.terrain, tops
 

@@ -29,7 +29,9 @@ def update_metrics(
 
 
 def _build(setup: DroneSetup) -> StageSet:
-    touch = Stage("touchdown speed", "scenario", update_touchdown, ("metrics", "touch.impact_speed"), ("metrics",))
+    touch = Stage(
+        "touchdown speed", "scenario", update_touchdown, ("metrics", "impact_status.impact_speed"), ("metrics",)
+    )
     reads = ("metrics", "state", "command", LOG_REFERENCE, "environment")
     stage = Stage("metrics", "log", update_metrics, reads, ("metrics",), (("vehicle", setup.vehicle),))
     return StageSet((touch, stage), {"metrics": FlightMetrics.initial(), LOG_REFERENCE: Reference(ZERO)})

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from samara.core.types import Array
-from samara.link.ros2.node import Node, Speaker
-from samara.physics.types import BODY
-from samara.record.derived_outputs import output_code, output_fields
+from samara.link.ros2.node import Publisher, Ros2Node
+from samara.physics.types import BODY_STATE_SIZE
+from samara.record.derived_outputs import compiled_outputs, output_fields
 from samara.record.flight_streams import STATUS_FIELDS
-from samara.record.ros2.messages import MAP, Form, Layout, layout_of, ros_name, xyzw
-from samara.record.ros2.pose_topics import Said, facing, odom_in_map, odometry_columns
-from samara.record.ros2.sensor_topics import Reading, battery, readings_of
-from samara.record.ros2.topics import fixed_frames, log_layout, numbers_layout
-from samara.record.streams import Table
+from samara.record.ros2.messages import MAP_FRAME, CdrLayout, CdrTemplate, cdr_layout, ros_name, xyzw
+from samara.record.ros2.pose_topics import OdometryData, level_attitude, odom_in_map, odometry_columns
+from samara.record.ros2.sensor_topics import SensorMessage, battery_messages, sensor_messages
+from samara.record.ros2.topics import log_layout, numbers_layout, static_transforms
+from samara.record.streams import RecordedStream
 from samara.sim.external_setpoints import YAW, YAW_RATE, P, V
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group, SensorRows
@@ -28,42 +28,44 @@ from samara.sim.stage import PythonStage
 STAMP = "header.stamp"
 
 
-class Voice:
+class PublisherSet:
     """The publishers of a node by topic, created on first use."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Ros2Node) -> None:
         self.node = node
-        self.speakers: dict[str, Speaker] = {}
+        self.publishers: dict[str, Publisher] = {}
 
-    def speaker(self, topic: str, kind: str, *, latched: bool = False) -> Speaker:
+    def publisher(self, topic: str, kind: str, *, latched: bool = False) -> Publisher:
         """Return the publisher of a topic."""
-        if topic not in self.speakers:
-            self.speakers[topic] = self.node.speaker(topic, kind, latched=latched)
-        return self.speakers[topic]
+        if topic not in self.publishers:
+            self.publishers[topic] = self.node.create_publisher(topic, kind, latched=latched)
+        return self.publishers[topic]
 
     @property
-    def said(self) -> int:
+    def sent_count(self) -> int:
         """Messages published."""
-        return sum(publisher.said for publisher in self.speakers.values())
+        return sum(publisher.published for publisher in self.publishers.values())
 
     @property
-    def dropped(self) -> int:
+    def dropped_count(self) -> int:
         """Messages dropped because the output queue was full."""
-        return sum(publisher.dropped for publisher in self.speakers.values())
+        return sum(publisher.dropped for publisher in self.publishers.values())
 
 
-class Says:
+class DronePublisher:
     """Publishes one message type for each drone: topic, layout, and the path of the time stamp ("" for none)."""
 
-    def __init__(self, voice: Voice, layouts: Sequence[tuple[str, Layout]], stamp: str = STAMP) -> None:
-        self._speakers = [voice.speaker(topic, layout.kind) for topic, layout in layouts]
+    def __init__(
+        self, publisher_set: PublisherSet, layouts: Sequence[tuple[str, CdrLayout]], stamp: str = STAMP
+    ) -> None:
+        self._publishers = [publisher_set.publisher(topic, layout.message_type) for topic, layout in layouts]
         self._layouts, self._stamp = [layout for _, layout in layouts], [stamp] if stamp else []
-        self._forms: list[Form] = []
+        self._forms: list[CdrTemplate] = []
 
-    def say(self, stamp: Sequence[int], columns: Mapping[str, Any], selected: Sequence[int] | None = None) -> None:
-        """Publish the values of the drones by path, (drones,) or (drones, n); `some` selects drones, None selects all."""
+    def publish(self, stamp: Sequence[int], columns: Mapping[str, Any], selected: Sequence[int] | None = None) -> None:
+        """Publish the values of the drones by path, (drones,) or (drones, n); `selected` has the drones, None means all."""
         if not self._forms:
-            self._forms = [Form(layout, [*self._stamp, *columns]) for layout in self._layouts]
+            self._forms = [CdrTemplate(layout, [*self._stamp, *columns]) for layout in self._layouts]
         arrays = [np.asarray(values) for values in columns.values()]
         if all(values.dtype == float for values in arrays):
             rows = np.column_stack(arrays).tolist()
@@ -72,7 +74,7 @@ class Says:
             rows = [[number for part in row for number in part] for row in zip(*parts, strict=True)]
         stamp_values = list(stamp) if self._stamp else []
         for k in range(len(rows)) if selected is None else selected:
-            self._speakers[k].say(self._forms[k].filled(stamp_values + rows[k]))
+            self._publishers[k].publish(self._forms[k].fill(stamp_values + rows[k]))
 
 
 Stamp = tuple[int, int]
@@ -83,17 +85,17 @@ class Ros2Stage(PythonStage):
     readings when they arrive.
     """
 
-    rate = "autopilot"
+    rate = "control"
     reason = "ROS 2"
     needs_tables = False
 
-    def __init__(self, node: Node, every: int = 1) -> None:
-        self.voice, self._every = Voice(node), every
-        self._clock = self.voice.speaker("/clock", "rosgraph_msgs/Clock")
-        self._clock_form = Form(layout_of("rosgraph_msgs/Clock"), ["clock"])
+    def __init__(self, node: Ros2Node, every: int = 1) -> None:
+        self.publishers, self._every = PublisherSet(node), every
+        self._clock = self.publishers.publisher("/clock", "rosgraph_msgs/Clock")
+        self._clock_form = CdrTemplate(cdr_layout("rosgraph_msgs/Clock"), ["clock"])
         self._groups: list[_GroupPublishers] = []
         self._fleet_groups: list[Group] = []
-        self._transforms: Form | None = None
+        self._transforms: CdrTemplate | None = None
         self._status: dict[str, bool] = {}
         self._logs: tuple[list[Any], int] = [], 0
 
@@ -104,104 +106,106 @@ class Ros2Stage(PythonStage):
 
     def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
         """Mark the instants at which states are published, and those at which a reading arrives."""
-        due = span.times_us % (self._every * fleet.periods["autopilot"]) == 0
+        due = span.times_us % (self._every * fleet.periods["control"]) == 0
         for period_us, delay_us in {
             (rows.period_us, rows.delay_us) for group in fleet.groups for rows in group.sensors
         }:
             due |= (span.times_us >= delay_us) & ((span.times_us - delay_us) % period_us == 0)
         return due
 
-    def say_clock(self, time_us: int) -> None:
+    def publish_clock(self, time_us: int) -> None:
         """Publish the flight time."""
-        self._clock.say(self._clock_form.filled(_stamp(time_us)))
+        self._clock.publish(self._clock_form.fill(_stamp(time_us)))
 
     def update(self, fleet: Fleet) -> None:
         if not self._groups:
             self._begin(fleet)
         time_us = fleet.time_us
         for publishers in self._groups:
-            publishers.say_readings(time_us)
-        if time_us % (self._every * fleet.periods["autopilot"]) == 0:
+            publishers.publish_readings(time_us)
+        if time_us % (self._every * fleet.periods["control"]) == 0:
             stamp = _stamp(time_us)
-            transforms = [row for publishers in self._groups for row in publishers.say_states(stamp)]
+            transforms = [row for publishers in self._groups for row in publishers.publish_states(stamp)]
             assert self._transforms is not None
             numbers = [number for row in transforms for number in (*stamp, *row)]
-            self.voice.speaker("/tf", "tf2_msgs/TFMessage").say(self._transforms.filled(numbers))
-            self._say_status(fleet)
-            self._say_logs(fleet)
-            self.say_clock(time_us)  # last: a node that waits for the clock has received everything of this instant
-        self.voice.node.announce()
+            self.publishers.publisher("/tf", "tf2_msgs/TFMessage").publish(self._transforms.fill(numbers))
+            self._publish_status(fleet)
+            self._publish_logs(fleet)
+            self.publish_clock(time_us)  # last: a node that waits for the clock has received everything of this instant
+        self.publishers.node.announce()
 
     def _begin(self, fleet: Fleet) -> None:
         """Create the publishers of all drones, and publish the static frames."""
-        self._groups = [_GroupPublishers(self.voice, fleet, group) for group in fleet.groups]
+        self._groups = [_GroupPublishers(self.publishers, fleet, group) for group in fleet.groups]
         frames = [frame for publishers in self._groups for frame in publishers.frames]
         moving = [{"header": {"frame_id": parent}, "child_frame_id": child} for parent, child in frames]
-        layout = layout_of("tf2_msgs/TFMessage", transforms=moving)
+        layout = cdr_layout("tf2_msgs/TFMessage", transforms=moving)
         paths = [f"transforms[{k}].{part}" for k in range(len(frames)) for part in ("header.stamp", "transform")]
-        self._transforms = Form(layout, paths)
+        self._transforms = CdrTemplate(layout, paths)
         drones = fleet.scenario.drones
-        if "/tf_static" not in self.voice.speakers:
+        if "/tf_static" not in self.publishers.publishers:
             estimated = {drone.name: drone.estimator.name != "truth" for drone in drones}
-            fixed = fixed_frames(estimated, {drone.name: drone.sensors for drone in drones})
+            fixed = static_transforms(estimated, {drone.name: drone.sensors for drone in drones})
             if fixed is not None:
-                self.voice.speaker("/tf_static", fixed.kind, latched=True).say(fixed.data.tobytes())
+                self.publishers.publisher("/tf_static", fixed.message_type, latched=True).publish(fixed.data.tobytes())
 
-    def _say_status(self, fleet: Fleet) -> None:
+    def _publish_status(self, fleet: Fleet) -> None:
         """Publish changes of landed and crashed."""
         for group in fleet.groups:
             for column, index in enumerate(group.drones):
                 for row, field in enumerate(STATUS_FIELDS):
                     topic, value = (
-                        f"/{ros_name(fleet.name_of(index))}/{field}",
+                        f"/{ros_name(fleet.drone_name(index))}/{field}",
                         bool(group.slots["status"][row, column] > 0.5),
                     )
                     if self._status.get(topic) is not value:
                         self._status[topic] = value
-                        message = layout_of("std_msgs/Bool", data=value).data.tobytes()
-                        self.voice.speaker(topic, "std_msgs/Bool", latched=True).say(message)
+                        message = cdr_layout("std_msgs/Bool", data=value).data.tobytes()
+                        self.publishers.publisher(topic, "std_msgs/Bool", latched=True).publish(message)
 
-    def _say_logs(self, fleet: Fleet) -> None:
+    def _publish_logs(self, fleet: Fleet) -> None:
         """Publish the log lines since the last call."""
         lines, published = self._logs if self._logs[0] is fleet.logs else (fleet.logs, 0)
         for line in lines[published:]:
             message = log_layout(line)
-            self.voice.speaker("/rosout", message.kind, latched=True).say(message.data.tobytes())
+            self.publishers.publisher("/rosout", message.message_type, latched=True).publish(message.data.tobytes())
         self._logs = lines, len(lines)
 
 
 class _GroupPublishers:
     """The publishers of the drones of one group."""
 
-    def __init__(self, voice: Voice, fleet: Fleet, group: Group) -> None:
+    def __init__(self, publisher_set: PublisherSet, fleet: Fleet, group: Group) -> None:
         self._group = group
-        self._names = names = [ros_name(fleet.name_of(index)) for index in group.drones]
+        self._names = names = [ros_name(fleet.drone_name(index)) for index in group.drones]
         self._has_estimate = group.estimate is not group.slots["state"]
 
-        def create_publisher(topic: str, layout: Callable[[str], Layout], stamp: str = "header.stamp") -> Says:
-            return Says(voice, [(f"/{drone}/{topic}", layout(drone)) for drone in names], stamp)
+        def create_publisher(
+            topic: str, layout: Callable[[str], CdrLayout], stamp: str = "header.stamp"
+        ) -> DronePublisher:
+            return DronePublisher(publisher_set, [(f"/{drone}/{topic}", layout(drone)) for drone in names], stamp)
 
-        def odometry(frame: Callable[[str], str]) -> Callable[[str], Layout]:
-            return lambda drone: layout_of(
+        def odometry(frame: Callable[[str], str]) -> Callable[[str], CdrLayout]:
+            return lambda drone: cdr_layout(
                 "nav_msgs/Odometry", header={"frame_id": frame(drone)}, child_frame_id=f"{drone}/base_link"
             )
 
-        def pose(drone: str) -> Layout:
-            return layout_of("geometry_msgs/PoseStamped", header={"frame_id": MAP})
+        def pose(drone: str) -> CdrLayout:
+            return cdr_layout("geometry_msgs/PoseStamped", header={"frame_id": MAP_FRAME})
 
-        def twist(frame: Callable[[str], str]) -> Callable[[str], Layout]:
-            return lambda drone: layout_of("geometry_msgs/TwistStamped", header={"frame_id": frame(drone)})
+        def twist(frame: Callable[[str], str]) -> Callable[[str], CdrLayout]:
+            return lambda drone: cdr_layout("geometry_msgs/TwistStamped", header={"frame_id": frame(drone)})
 
         vehicle = group.vehicle
         self._odom = create_publisher("odom", odometry(lambda drone: f"{drone}/odom"))
-        self._truth = create_publisher("ground_truth", odometry(lambda drone: MAP))
+        self._truth = create_publisher("ground_truth", odometry(lambda drone: MAP_FRAME))
         self._pose, self._twist = (
             create_publisher("pose", pose),
             create_publisher("twist", twist(lambda drone: f"{drone}/base_link")),
         )
-        self._asked_pose = create_publisher("setpoint/pose", pose)
-        self._asked_twist = create_publisher("setpoint/twist", twist(lambda drone: MAP))
-        self._rotors: list[tuple[Says, Array]] = []
+        self._reference_pose = create_publisher("setpoint/pose", pose)
+        self._reference_twist = create_publisher("setpoint/twist", twist(lambda drone: MAP_FRAME))
+        self._rotors: list[tuple[DronePublisher, Array]] = []
         if vehicle.rotors:
             count = len(vehicle.rotors)
             speeds = np.atleast_2d(group.state.rotor_speed)
@@ -212,59 +216,61 @@ class _GroupPublishers:
                     group.plant.command[:count],
                 ),
             ]
-        self._readings: list[tuple[SensorRows, Reading, Says]] = []
+        self._readings: list[tuple[SensorRows, SensorMessage, DronePublisher]] = []
         for rows in (
             sensor_rows for sensor_rows in group.sensors if not is_ray_sensor(sensor_rows.sensor)
         ):  # images are not published
             sensor, sensor_topic = rows.sensor, ros_name(rows.sensor.name)
-            readings_by_drone = [readings_of(sensor.fields, f"{drone}/{sensor_topic}", sensor) for drone in names]
+            readings_by_drone = [sensor_messages(sensor.fields, f"{drone}/{sensor_topic}", sensor) for drone in names]
             for reading_index, reading in enumerate(readings_by_drone[0]):
                 layouts = [
-                    (f"/{drone}/{sensor_topic}{reading.place}", drone_readings[reading_index].layout)
+                    (f"/{drone}/{sensor_topic}{reading.topic_suffix}", drone_readings[reading_index].layout)
                     for drone, drone_readings in zip(names, readings_by_drone, strict=True)
                 ]
-                self._readings.append((rows, reading, Says(voice, layouts)))
-        self._battery: tuple[Reading, Says] | None = None
+                self._readings.append((rows, reading, DronePublisher(publisher_set, layouts)))
+        self._battery: tuple[SensorMessage, DronePublisher] | None = None
         sensor_topics = {ros_name(sensor_rows.sensor.name) for sensor_rows in group.sensors}
         if vehicle.has("battery") and "battery" not in sensor_topics:
-            (reading,) = battery("", None)
+            (reading,) = battery_messages("", None)
             self._battery = (
                 reading,
-                create_publisher("battery", lambda drone: battery(f"{drone}/base_link", None)[0].layout),
+                create_publisher("battery", lambda drone: battery_messages(f"{drone}/base_link", None)[0].layout),
             )
             self._fields = output_fields(vehicle)
 
     @property
     def frames(self) -> list[tuple[str, str]]:
-        """Parent and child of each transform that `say_states` returns."""
+        """Parent and child of each transform that `publish_states` returns."""
         odom_frames = [(f"{drone}/odom", f"{drone}/base_link") for drone in self._names]
-        return odom_frames + ([(MAP, f"{drone}/odom") for drone in self._names] if self._has_estimate else [])
+        return odom_frames + ([(MAP_FRAME, f"{drone}/odom") for drone in self._names] if self._has_estimate else [])
 
-    def say_states(self, stamp: Stamp) -> Sequence[Sequence[float]]:
+    def publish_states(self, stamp: Stamp) -> Sequence[Sequence[float]]:
         """Publish truth, odometry and setpoint of each drone; return its transforms: translation, and rotation (x, y, z, w)."""
         group, motion = self._group, self._group.state
-        true_motion = _said(np.concatenate([motion.p_W, motion.v_W, motion.q_WB, motion.omega_B]))
+        true_motion = _motion_columns(np.concatenate([motion.p_W, motion.v_W, motion.q_WB, motion.omega_B]))
         truth = odometry_columns(true_motion)
         position, orientation = truth["pose.pose.position"], truth["pose.pose.orientation"]
-        self._truth.say(stamp, truth)
-        self._pose.say(stamp, {"pose.position": position, "pose.orientation": orientation})
+        self._truth.publish(stamp, truth)
+        self._pose.publish(stamp, {"pose.position": position, "pose.orientation": orientation})
         linear, angular = truth["twist.twist.linear"], truth["twist.twist.angular"]
-        self._twist.say(stamp, {"twist.linear": linear, "twist.angular": angular})
+        self._twist.publish(stamp, {"twist.linear": linear, "twist.angular": angular})
         estimate = true_motion
         if self._has_estimate:
             filter_variances = group.slots.get("variances")
             variances = filter_variances if filter_variances is not None and len(filter_variances) else None
-            estimate = _said(group.estimate[:BODY], variances)
-        self._odom.say(stamp, odometry_columns(estimate) if self._has_estimate else truth)
+            estimate = _motion_columns(group.estimate[:BODY_STATE_SIZE], variances)
+        self._odom.publish(stamp, odometry_columns(estimate) if self._has_estimate else truth)
         reference = group.reference
         angular_W = np.zeros((len(self._names), 3))
         angular_W[:, 2] = reference[YAW_RATE]
-        self._asked_pose.say(stamp, {"pose.position": reference[P].T, "pose.orientation": xyzw(facing(reference[YAW]))})
-        self._asked_twist.say(stamp, {"twist.linear": reference[V].T, "twist.angular": angular_W})
+        self._reference_pose.publish(
+            stamp, {"pose.position": reference[P].T, "pose.orientation": xyzw(level_attitude(reference[YAW]))}
+        )
+        self._reference_twist.publish(stamp, {"twist.linear": reference[V].T, "twist.angular": angular_W})
         for publisher, rows in self._rotors:
-            publisher.say(stamp, {"data": rows.T})
+            publisher.publish(stamp, {"data": rows.T})
         if self._battery is not None:
-            self._say_battery(stamp)
+            self._publish_battery(stamp)
         poses = np.hstack([estimate.p_W, xyzw(estimate.q_WB)])
         if self._has_estimate:
             p_MO, q_MO = odom_in_map(true_motion.p_W, true_motion.q_WB, estimate.p_W, estimate.q_WB)
@@ -272,37 +278,39 @@ class _GroupPublishers:
         transforms: list[list[float]] = poses.tolist()
         return transforms
 
-    def _say_battery(self, stamp: Stamp) -> None:
+    def _publish_battery(self, stamp: Stamp) -> None:
         """Publish voltage and current by the motors' equations, and the state of charge."""
         assert self._battery is not None
         reading, publisher = self._battery
         plant = self._group.plant
-        outputs = output_code(*self._group.vehicles).rows(
+        outputs = compiled_outputs(*self._group.vehicles).rows(
             plant.state[None], plant.command[None], plant.environment[None]
         )
-        table = Table(self._fields, ("",) * len(self._fields), "", np.empty(0), outputs[0].T)
+        table = RecordedStream(self._fields, ("",) * len(self._fields), "", np.empty(0), outputs[0].T)
         columns = dict(reading.columns(table))
         if "battery.charge" in plant.fields:
             columns["percentage"] = plant.state[plant.fields.index("battery.charge")]
-        publisher.say(stamp, columns)
+        publisher.publish(stamp, columns)
 
-    def say_readings(self, time_us: int) -> None:
+    def publish_readings(self, time_us: int) -> None:
         """Publish the readings that arrive now, with the time at which they were sampled."""
         for rows, reading, publisher in self._readings:
             sample_us = time_us - rows.delay_us
             if sample_us < 0 or sample_us % rows.period_us:
                 continue
             sensor = rows.sensor
-            table = Table(sensor.fields, sensor.units, "", np.empty(0), rows.reading.T)
+            table = RecordedStream(sensor.fields, sensor.units, "", np.empty(0), rows.reading.T)
             valid_drones = None if reading.valid is None else np.flatnonzero(reading.valid(table)).tolist()
-            publisher.say(_stamp(sample_us), reading.columns(table), valid_drones)
+            publisher.publish(_stamp(sample_us), reading.columns(table), valid_drones)
 
 
-def _said(rows: Array, variances: Array | None = None) -> Said:
+def _motion_columns(rows: Array, variances: Array | None = None) -> OdometryData:
     """Convert p, v, q and ω (13, drones), and the variances of p, v and θ if available, to columns."""
     columns = rows.T
     ordered_variances = None if variances is None else variances.T[:, [0, 1, 2, 6, 7, 8, 3, 4, 5]]
-    return Said(np.empty(0), columns[:, :3], columns[:, 6:10], columns[:, 3:6], columns[:, 10:13], ordered_variances)
+    return OdometryData(
+        np.empty(0), columns[:, :3], columns[:, 6:10], columns[:, 3:6], columns[:, 10:13], ordered_variances
+    )
 
 
 def _stamp(time_us: int) -> Stamp:

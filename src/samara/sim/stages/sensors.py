@@ -9,7 +9,7 @@ from samara.physics.types import Command, Environment, State, Vehicle
 from samara.scenario.timeline import sampling
 from samara.sensors.sensor import Sensor
 from samara.sim.setup import DroneSetup
-from samara.sim.stage import Initial, Normals, RandomInputs, Stage, StageSet
+from samara.sim.stage import InitialValue, Normals, RandomInputs, Stage, StageSet
 
 
 def sample(
@@ -78,7 +78,7 @@ def build_sensors(setup: DroneSetup) -> StageSet:
     return StageSet(tuple(stages), slots, f"{', '.join(in_python)}: sensor in Python" if in_python else "")
 
 
-def _initial(sensor: Sensor, vehicle: Vehicle) -> Initial:
+def _initial(sensor: Sensor, vehicle: Vehicle) -> InitialValue:
     def initial(state: State, normals: Normals) -> Tree:
         assert sensor.initial is not None, sensor.name
         return sensor.initial(vehicle, normals(f"sensor {sensor.name} start", sensor.start_normals))

@@ -8,7 +8,7 @@ import numpy as np
 from samara.core.types import Array
 from samara.link.link import AutopilotLostError
 from samara.scenario.timeline import MICROSECONDS
-from samara.sim.external_setpoints import SETPOINT_TIMEOUT, YAW, Motors, P, Path, Position, Setpoint, Velocity
+from samara.sim.external_setpoints import SETPOINT_TIMEOUT, YAW, Motors, P, Position, Setpoint, TimedWaypoints, Velocity
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.python_controllers import ControllerStage
@@ -21,7 +21,7 @@ from samara.vehicles.limits import command_bounds
 MAX_ANCHOR_DISTANCE = 2.0  # [m] from a lagging drone to the start of a new setpoint
 
 
-class Source(Protocol):
+class SetpointSource(Protocol):
     """A source of setpoints."""
 
     def new_setpoints(self, fleet: Fleet) -> Mapping[int, Setpoint]:
@@ -31,7 +31,7 @@ class Source(Protocol):
 class ActiveSetpoint(NamedTuple):
     """A setpoint, its time of arrival [µs], and the reference at that time."""
 
-    setpoint: Position | Velocity | Path
+    setpoint: Position | Velocity | TimedWaypoints
     since_us: int
     anchor: Array
 
@@ -45,7 +45,7 @@ class SetpointsStage(ControllerStage):
 
     reason = "external setpoints"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SetpointSource) -> None:
         super().__init__()
         self._source = source
         self._active: dict[int, ActiveSetpoint] = {}
@@ -53,20 +53,20 @@ class SetpointsStage(ControllerStage):
 
     def build(self, setup: DroneSetup) -> StageSet:
         """Build no traced stage: Python polls for setpoints at every tick."""
-        return StageSet(slots=build_controller(setup).slots, python=self.reason)
+        return StageSet(slots=build_controller(setup).slots, python_reason=self.reason)
 
     def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
         """Mark the ticks of the controller, and of the log, which records the followed references."""
-        return span.at(fleet.schedule.clock("autopilot") | fleet.schedule.clock("log"))
+        return span.due_rows(fleet.schedule.clock("control") | fleet.schedule.clock("log"))
 
     def update(self, fleet: Fleet) -> None:
-        if fleet.time_us % fleet.periods["autopilot"] == 0:
+        if fleet.time_us % fleet.periods["control"] == 0:
             try:
                 for index, setpoint in self._source.new_setpoints(fleet).items():
-                    self._take(fleet, index, setpoint)
+                    self._start_setpoint(fleet, index, setpoint)
             except AutopilotLostError as error:
-                fleet.ended = f"the flight ended at {fleet.time:.3f} s: {error}"
-                fleet.say("error", fleet.ended)
+                fleet.end_reason = f"the flight ended at {fleet.time:.3f} s: {error}"
+                fleet.log_message("error", fleet.end_reason)
             self._expire(fleet)
             super().update(fleet)
         if self._active and fleet.time_us % fleet.periods["log"] == 0:
@@ -79,12 +79,12 @@ class SetpointsStage(ControllerStage):
                     ]
                     group.external_references[fleet.time_us] = columns, np.array(rows).T
 
-    def _take(self, fleet: Fleet, index: int, setpoint: Setpoint) -> None:
+    def _start_setpoint(self, fleet: Fleet, index: int, setpoint: Setpoint) -> None:
         """Start a new setpoint of a drone from its present reference."""
         group, column = fleet.locate(index)
         if isinstance(setpoint, Motors):
             if index not in self._motors:
-                fleet.say("info", f"{fleet.name_of(index)}: its motors follow external commands")
+                fleet.log_message("info", f"{fleet.drone_name(index)}: its motors follow external commands")
             self._motors[index] = setpoint.command, fleet.time_us
             return
         times_us = np.array([fleet.time_us])
@@ -92,7 +92,7 @@ class SetpointsStage(ControllerStage):
             self._active[index].references(times_us)[0] if index in self._active else group.reference[:, column].copy()
         )
         if index not in self._active:
-            fleet.say("info", f"{fleet.name_of(index)}: it follows external setpoints")
+            fleet.log_message("info", f"{fleet.drone_name(index)}: it follows external setpoints")
         self._motors.pop(index, None)
         position = group.estimate[P, column]
         offset = anchor[P] - position
@@ -114,9 +114,9 @@ class SetpointsStage(ControllerStage):
             anchor[P] = group.estimate[P, column]
             setpoint = Position(anchor[P].copy(), float(anchor[YAW]))
             self._active[index] = ActiveSetpoint(setpoint, fleet.time_us, anchor)
-            fleet.say(
+            fleet.log_message(
                 "warning",
-                f"{fleet.name_of(index)}: no motor command for {SETPOINT_TIMEOUT:g} s; it holds its position",
+                f"{fleet.drone_name(index)}: no motor command for {SETPOINT_TIMEOUT:g} s; it holds its position",
             )
 
     def references(self, fleet: Fleet, group: Group) -> tuple[Array, Array]:

@@ -6,8 +6,8 @@
 
 W is the weight, c = mdrag_coef, A the disc of one motor, D the diagonal, V the battery voltage under load. A file has no rotor
 speeds: a propeller with the static C_T of the UIUC set stands in for them. P is matched at hover; so is Q if the file has
-motorN_yaw. Otherwise Q is that propeller's, because the simulator's own is unphysical: Callisto's would have a figure of
-merit of 1.2.
+motorN_yaw. Otherwise Q is that propeller's, because the simulator's torque is unphysical: Callisto's rotors would have
+a figure of merit of 1.2.
 """
 
 import json
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import Vec3
-from samara.core.atomic_files import parsed, write_text
-from samara.core.sanitise import shown
+from samara.core.atomic_files import parse_json, write_text
+from samara.core.sanitise import quote_value
 from samara.physics.air.atmosphere import STANDARD_GRAVITY, air_density
 from samara.physics.air.drag import drag_force
 from samara.physics.frames import frd_from_flu
@@ -27,59 +27,70 @@ from samara.physics.rotors.propulsion import bus_current, rotor_loads, supply_vo
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.physics.types import CALM, Vehicle
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.imported_vehicle import UPRIGHT, Imported, ImportedRotor, Number, Record, Several
-from samara.vehicles.exchange.safe_xml import computable, finite, positive
+from samara.vehicles.exchange.imported_vehicle import (
+    UPRIGHT,
+    ImportedRotor,
+    ImportedVehicle,
+    Number,
+    Record,
+    UncertainVector,
+)
+from samara.vehicles.exchange.safe_xml import guard_arithmetic, require_finite, require_positive
 from samara.vehicles.exchange.throttle import (
     STATIC_CP_CT,
     STATIC_CT,
+    battery_pack,
     hover_throttle,
-    idle_share,
-    pack_of,
-    sagged_hover,
-    throttle_for,
+    idle_speed_fraction,
+    loaded_hover_thrust,
+    solve_throttle,
     typical_k_thrust,
     typical_radius,
     typical_torque_ratio,
 )
-from samara.vehicles.parts.layouts import LAYOUTS, SINGLE, Hub, Layout, Mount, hubs_of, match_rotors
-from samara.vehicles.parts.uncertain import Estimate
+from samara.vehicles.parts.layouts import LAYOUTS, SINGLE, Hub, Mount, RotorLayout, layout_hubs, match_rotors
+from samara.vehicles.parts.uncertain import UncertainValue
 from samara.vehicles.trim import hover
 
-NEAR = 0.45  # of the angle between two arms: largest deviation of a rotor from its position on a frame
+MAX_AZIMUTH_FRACTION = 0.45  # of the angle between two arms: largest deviation of a rotor from its position on a frame
 
 
-class Frame(NamedTuple):
+class ArdupilotFrame(NamedTuple):
     """FRAME_CLASS, FRAME_TYPE, and the motors in their order."""
 
     frame_class: int
     frame_type: int
-    layout: Layout
+    layout: RotorLayout
 
 
 _QUAD_X = LAYOUTS["quad_x"]
-_PROPS_OUT = Layout(  # motors in Betaflight's order, with reversed spins
+_PROPS_OUT = RotorLayout(  # motors in Betaflight's order, with reversed spins
     "quad X, props out",
     tuple(_QUAD_X.mounts[i]._replace(spin=-_QUAD_X.mounts[i].spin) for i in (3, 0, 1, 2)),
     "ArduPilot AP_MotorsMatrix.cpp, BF_X_REV",
 )
 FRAMES = {
-    "quad_x": Frame(1, 1, _QUAD_X),
-    "quad_plus": Frame(1, 0, LAYOUTS["quad_plus"]),
-    "quad_x_props_out": Frame(1, 18, _PROPS_OUT),
-    "hexa_x": Frame(2, 1, LAYOUTS["hexa_x"]),
-    "hexa_plus": Frame(2, 0, LAYOUTS["hexa_plus"]),
-    "octo_x": Frame(3, 1, LAYOUTS["octo_x"]),
-    "octo_plus": Frame(3, 0, LAYOUTS["octo_plus"]),
-    "x8": Frame(4, 1, LAYOUTS["x8"]),
-    "y6": Frame(5, 10, LAYOUTS["y6"]),
+    "quad_x": ArdupilotFrame(1, 1, _QUAD_X),
+    "quad_plus": ArdupilotFrame(1, 0, LAYOUTS["quad_plus"]),
+    "quad_x_props_out": ArdupilotFrame(1, 18, _PROPS_OUT),
+    "hexa_x": ArdupilotFrame(2, 1, LAYOUTS["hexa_x"]),
+    "hexa_plus": ArdupilotFrame(2, 0, LAYOUTS["hexa_plus"]),
+    "octo_x": ArdupilotFrame(3, 1, LAYOUTS["octo_x"]),
+    "octo_plus": ArdupilotFrame(3, 0, LAYOUTS["octo_plus"]),
+    "x8": ArdupilotFrame(4, 1, LAYOUTS["x8"]),
+    "y6": ArdupilotFrame(5, 10, LAYOUTS["y6"]),
 }
-MODELS = {4: "x", 6: "hexax", 8: "octa"}  # of its simulator; a frame file with positions overrides the geometry
-USUAL = {4: "quad_x", 6: "hexa_x", 8: "octo_x"}
+SIMULATOR_MODELS = {
+    4: "x",
+    6: "hexax",
+    8: "octa",
+}  # by motor count; a frame file with positions overrides the geometry
+DEFAULT_LAYOUTS = {4: "quad_x", 6: "hexa_x", 8: "octo_x"}
 
 
-def motor_order(vehicle: Vehicle, frame: Frame) -> tuple[int, ...] | None:
+def motor_order(vehicle: Vehicle, frame: ArdupilotFrame) -> tuple[int, ...] | None:
     """Return the vehicle's rotors in the order of a frame's motors; None if one does not match by position and spin."""
-    max_angle = NEAR * 2.0 * math.pi / len({mount.name for mount in frame.layout.mounts})
+    max_angle = MAX_AZIMUTH_FRACTION * 2.0 * math.pi / len({mount.name for mount in frame.layout.mounts})
 
     def is_near(rotor: Rotor, mount: Mount) -> bool:
         angle = math.atan2(rotor.r_B.y, rotor.r_B.x) - math.atan2(mount.y, mount.x)
@@ -88,7 +99,7 @@ def motor_order(vehicle: Vehicle, frame: Frame) -> tuple[int, ...] | None:
     return match_rotors(vehicle, frame.layout.mounts, is_near)
 
 
-def frame_of(vehicle: Vehicle) -> tuple[str, tuple[int, ...]] | None:
+def find_frame(vehicle: Vehicle) -> tuple[str, tuple[int, ...]] | None:
     """Return the name of the vehicle's frame, and its rotors in the order of the frame's motors."""
     for name, frame in FRAMES.items():
         if order := motor_order(vehicle, frame):
@@ -123,27 +134,36 @@ DEFAULTS = {
     "num_motors": 4.0,
 }
 """Values of ArduCopter's simulator for keys that a file leaves out (SIM_FRM_…)."""
-NEEDED = ("mass", "hoverThrOut")
-POSITIVE = (*NEEDED, "diagonal_size", "refSpd", "refVoltage", "refCurrent", "maxVoltage", "refBatRes", "disc_area")
+REQUIRED_KEYS = ("mass", "hoverThrOut")
+POSITIVE_KEYS = (
+    *REQUIRED_KEYS,
+    "diagonal_size",
+    "refSpd",
+    "refVoltage",
+    "refCurrent",
+    "maxVoltage",
+    "refBatRes",
+    "disc_area",
+)
 PER_MOTOR = re.compile(r"motor(\d{1,2})_(position|vector|yaw)\Z")
-MOST_MOTORS = 32
-EARTH = 6356766.0  # [m], of the standard atmosphere
-LAG_OF_TEN_INCHES = 0.05  # [s]
-CELL = 4.173  # [V], full, of the simulator's own table, of which these are selected rows: charge, volts
+MAX_MOTORS = 32
+EARTH_RADIUS = 6356766.0  # [m], of the standard atmosphere
+TEN_INCH_LAG = 0.05  # [s]
+FULL_CELL_VOLTAGE = 4.173  # [V] in the simulator's table, of which CELL_ROWS are selected rows: charge, volts
 CELL_ROWS = (
     *((0.0, 0.001), (0.01, 2.1), (0.02, 2.977), (0.0769, 3.165), (0.2308, 3.462)),
-    *((0.4231, 3.679), (0.6154, 3.833), (0.8462, 4.039), (0.9231, 4.085), (1.0, CELL)),
+    *((0.4231, 3.679), (0.6154, 3.833), (0.8462, 4.039), (0.9231, 4.085), (1.0, FULL_CELL_VOLTAGE)),
 )
-UNLIMITED = 1000.0  # [Ah]
-GAP = 0.5  # of the radius, between the discs of a coaxial pair
+UNLIMITED_CAPACITY = 1000.0  # [Ah]
+COAXIAL_GAP_FRACTION = 0.5  # of the radius, between the discs of a coaxial pair
 
 
-class Model(NamedTuple):
+class FrameModel(NamedTuple):
     """Quantities that SIM_Frame derives from a file, at sea level and full voltage."""
 
     density: float  # ρ_ref [kg/m³]
     full_thrust: float  # of all motors [N]
-    hover_share: float  # of full thrust, at sea level
+    hover_fraction: float  # of full thrust, at sea level
     hover_throttle: float  # u
     drag_area: float  # C_D S [m²]
     momentum_drag: float  # c, limited by the drag at refSpd and refAngle
@@ -153,13 +173,13 @@ class Model(NamedTuple):
     damping_rate: float  # [1/s]
 
 
-def frame_model(values: dict[str, float], inertia: tuple[float, float, float] | None = None) -> Model:
+def frame_model(values: dict[str, float], inertia: tuple[float, float, float] | None = None) -> FrameModel:
     """Evaluate the equations above for the values of a file, by their keys."""
     v = values
     weight = v["mass"] * STANDARD_GRAVITY
-    density = float(air_density(EARTH * v["refAlt"] / (EARTH + v["refAlt"])))
+    density = float(air_density(EARTH_RADIUS * v["refAlt"] / (EARTH_RADIUS + v["refAlt"])))
     full_thrust = weight / max(v["hoverThrOut"], 0.01) * SEA_LEVEL_DENSITY / density
-    throttle = throttle_for(weight / full_thrust, v["propExpo"])
+    throttle = solve_throttle(weight / full_thrust, v["propExpo"])
     tilt = math.radians(v["refAngle"])
     drag = weight * math.tan(tilt)
     momentum_coefficient = v["mdrag_coef"]
@@ -175,7 +195,7 @@ def frame_model(values: dict[str, float], inertia: tuple[float, float, float] | 
     else:
         area = v["bbdrag_coef"] * (drag - momentum) / (0.5 * density * v["refSpd"] ** 2)
     ring_inertia = v["mass"] * (0.5 * v["diagonal_size"]) ** 2
-    return Model(
+    return FrameModel(
         density,
         full_thrust,
         weight / full_thrust,
@@ -189,23 +209,23 @@ def frame_model(values: dict[str, float], inertia: tuple[float, float, float] | 
     )
 
 
-def ardupilot_frame(text: str, origin: str, layout: str | None = None) -> Imported:
+def ardupilot_frame(text: str, origin: str, layout: str | None = None) -> ImportedVehicle:
     """Read a vehicle from the text of a frame file; `layout` is one of `FRAMES`, by default X with the file's motor count."""
-    with computable(origin):
-        return _aircraft(text, origin, layout)
+    with guard_arithmetic(origin):
+        return _read_frame(text, origin, layout)
 
 
-def _aircraft(text: str, origin: str, layout: str | None) -> Imported:
+def _read_frame(text: str, origin: str, layout: str | None) -> ImportedVehicle:
     entries = _parse_object(text, origin)
-    vectors = {key: _three(value, f"{origin}: {key}") for key, value in entries.items() if _is_vector(key)}
-    specified = {key: finite(value, f"{origin}: {key}") for key, value in entries.items() if key in DEFAULTS}
-    yaws = {key: finite(value, f"{origin}: {key}") for key, value in entries.items() if key.endswith("_yaw")}
+    vectors = {key: _vector(value, f"{origin}: {key}") for key, value in entries.items() if _is_vector(key)}
+    specified = {key: require_finite(value, f"{origin}: {key}") for key, value in entries.items() if key in DEFAULTS}
+    yaws = {key: require_finite(value, f"{origin}: {key}") for key, value in entries.items() if key.endswith("_yaw")}
     values = {**DEFAULTS, **specified}
-    _check(values, specified, origin)
+    _check_values(values, specified, origin)
     moments = vectors.get("moment_inertia", (0.0, 0.0, 0.0))
     model = frame_model(values, moments if all(moments) else None)
     count = int(values["num_motors"])
-    name, hubs = _hubs(values, layout, origin)
+    name, hubs = _layout_hubs(values, layout, origin)
     rotors, note = _rotors(values, model, name, hubs, vectors, yaws, origin)
     unknown = [key for key in entries if key not in values and key not in vectors and key not in yaws]
     defaulted = [key for key in DEFAULTS if key not in specified and key not in ("refTempC", "bbdrag_coef")]
@@ -225,26 +245,26 @@ def _aircraft(text: str, origin: str, layout: str | None) -> Imported:
     effects: dict[str, Record] = {}
     if drag > 0.0:
         source = source_text("refSpd", "refAngle", "mdrag_coef")
-        effects["drag"] = {"quadratic": Several((drag, drag, drag), f"{source}; SIM_Frame's areaCd")}
+        effects["drag"] = {"quadratic": UncertainVector((drag, drag, drag), f"{source}; SIM_Frame's areaCd")}
     if model.momentum_drag > 0.0:
         k_thrust, disc_area = rotors[0].k_thrust, values["disc_area"] / count
         assert k_thrust is not None
         value = model.momentum_drag * math.sqrt(SEA_LEVEL_DENSITY * disc_area * k_thrust.value)
-        coefficient = Estimate(
+        coefficient = UncertainValue(
             value, 0.5 * k_thrust.spread, f"{source_text('mdrag_coef', 'disc_area')}; c √(ρ A kF), in all directions"
         )
         effects["rotor_drag"] = {"coefficient": coefficient, "axial": coefficient}
     if model.damping_rate > 0.0:
         damping = tuple(model.damping_rate * j for j in model.inertia)
-        effects["damping"] = {"linear": Several(damping, f"{source_text('refRotRate')}; J 400°/refRotRate")}
-    return Imported(
+        effects["damping"] = {"linear": UncertainVector(damping, f"{source_text('refRotRate')}; J 400°/refRotRate")}
+    return ImportedVehicle(
         name=re.sub(r"\W+", "_", Path(origin).stem) or "frame",
         origin=origin,
         format=FORMAT,
-        mass=Estimate(values["mass"], 0.0, source_text("mass")),
-        inertia=Several(model.inertia, source_text("moment_inertia"))
+        mass=UncertainValue(values["mass"], 0.0, source_text("mass")),
+        inertia=UncertainVector(model.inertia, source_text("moment_inertia"))
         if all(moments)
-        else Several(
+        else UncertainVector(
             model.inertia, f"{source_text('mass', 'diagonal_size')}; half the mass on a ring, as SIM_Frame has it", 0.3
         ),
         rotors=rotors,
@@ -263,7 +283,7 @@ def _parse_object(text: str, origin: str) -> dict[str, object]:
         raise VehicleError(f"{origin}: has no brace; expected {FORMAT}, a JSON object")
     json_text = re.sub(r"#[^\r\n]*", "", text[start:])
     try:
-        entries = parsed(json_text)
+        entries = parse_json(json_text)
     except ValueError as reason:
         raise VehicleError(f"{origin}: is not JSON ({str(reason)[:100]}); expected {FORMAT}") from None
     assert isinstance(entries, dict)
@@ -275,19 +295,19 @@ def _is_vector(key: str) -> bool:
     return key == "moment_inertia" or (match is not None and match[2] != "yaw")
 
 
-def _three(value: object, path: str) -> tuple[float, float, float]:
+def _vector(value: object, path: str) -> tuple[float, float, float]:
     if not isinstance(value, list) or len(value) != 3:
-        raise VehicleError(f"{path} = {shown(value)}: expected three numbers")
-    x, y, z = (finite(component, path) for component in value)
+        raise VehicleError(f"{path} = {quote_value(value)}: expected three numbers")
+    x, y, z = (require_finite(component, path) for component in value)
     return x, y, z
 
 
-def _check(values: dict[str, float], specified: dict[str, float], origin: str) -> None:
-    for key in NEEDED:
+def _check_values(values: dict[str, float], specified: dict[str, float], origin: str) -> None:
+    for key in REQUIRED_KEYS:
         if key not in specified:
             raise VehicleError(f"{origin}: {key} is missing; expected it in {FORMAT}")
-    for key in POSITIVE:
-        positive(values[key], f"{origin}: {key}")
+    for key in POSITIVE_KEYS:
+        require_positive(values[key], f"{origin}: {key}")
     for key, low, high in (("hoverThrOut", 0.0, 1.0), ("propExpo", 0.0, 1.0), ("refAngle", 0.0, 85.0)):
         if not low <= values[key] <= high or (key == "hoverThrOut" and values[key] == 1.0):
             raise VehicleError(f"{origin}: {key} = {values[key]:g}: expected a number from {low:g} to {high:g}")
@@ -297,25 +317,25 @@ def _check(values: dict[str, float], specified: dict[str, float], origin: str) -
         if values[key] < 0.0:
             raise VehicleError(f"{origin}: {key} = {values[key]:g}: expected a number that is not negative")
     count = values["num_motors"]
-    if not (count == int(count) and 1 <= count <= MOST_MOTORS):
-        raise VehicleError(f"{origin}: num_motors = {count:g}: expected a whole number from 1 to {MOST_MOTORS}")
+    if not (count == int(count) and 1 <= count <= MAX_MOTORS):
+        raise VehicleError(f"{origin}: num_motors = {count:g}: expected a whole number from 1 to {MAX_MOTORS}")
 
 
-def _hubs(values: dict[str, float], layout: str | None, origin: str) -> tuple[str, tuple[Hub, ...]]:
+def _layout_hubs(values: dict[str, float], layout: str | None, origin: str) -> tuple[str, tuple[Hub, ...]]:
     """Return the layout's name and its hubs on the file's diagonal; ("", ()) if no layout has the motor count."""
     count = int(values["num_motors"])
-    name = (layout or USUAL.get(count, "")).strip().lower().replace("-", "_").replace(" ", "_")
+    name = (layout or DEFAULT_LAYOUTS.get(count, "")).strip().lower().replace("-", "_").replace(" ", "_")
     if not name:
         return "", ()
     if name not in FRAMES:
-        raise VehicleError(f"{origin}: layout {shown(layout)}: expected one of {', '.join(FRAMES)}")
+        raise VehicleError(f"{origin}: layout {quote_value(layout)}: expected one of {', '.join(FRAMES)}")
     frame_layout = FRAMES[name].layout
     if len(frame_layout.mounts) != count:
         raise VehicleError(
             f"{origin}: num_motors = {count}, and {name} has {len(frame_layout.mounts)}: expected equal counts"
         )
-    _, radius = _discs(values, hubs_of(frame_layout, values["diagonal_size"], 0.0))
-    return name, hubs_of(frame_layout, values["diagonal_size"], GAP * radius)
+    _, radius = _discs(values, layout_hubs(frame_layout, values["diagonal_size"], 0.0))
+    return name, layout_hubs(frame_layout, values["diagonal_size"], COAXIAL_GAP_FRACTION * radius)
 
 
 def _discs(values: dict[str, float], hubs: tuple[Hub, ...]) -> tuple[int, float]:
@@ -326,7 +346,7 @@ def _discs(values: dict[str, float], hubs: tuple[Hub, ...]) -> tuple[int, float]
 
 def _rotors(
     values: dict[str, float],
-    model: Model,
+    model: FrameModel,
     name: str,
     hubs: tuple[Hub, ...],
     vectors: dict[str, tuple[float, float, float]],
@@ -338,7 +358,7 @@ def _rotors(
     weight = values["mass"] * STANDARD_GRAVITY
     k_thrust = typical_k_thrust(radius)
     hover_speed = math.sqrt(weight / (count * k_thrust))
-    k_thrust_source = f"a propeller of its radius; {STATIC_CT.how}"
+    k_thrust_source = f"a propeller of its radius; {STATIC_CT.source}"
     file_ratios = [abs(yaws.get(f"motor{i + 1}_yaw", 0.0)) * model.torque_ratio for i in range(count)]
     ratios = [file_ratio or typical_torque_ratio(radius) for file_ratio in file_ratios]
     ratio = sum(ratios) / count
@@ -347,22 +367,24 @@ def _rotors(
         hover_speed, k_thrust_source = ideal_speed, "refVoltage × refCurrent at hover, at an efficiency of 1"
         k_thrust = weight / (count * hover_speed**2)
     speed_max = math.sqrt(model.full_thrust / (count * k_thrust))
-    lag = Estimate(LAG_OF_TEN_INCHES * radius / 0.127, 0.4, "not in the file; 0.05 s for ten inches, as the radius")
+    lag = UncertainValue(TEN_INCH_LAG * radius / 0.127, 0.4, "not in the file; 0.05 s for ten inches, as the radius")
     motor = {
-        "speed_min": Estimate(
-            idle_share(model.hover_share, values["propExpo"]) * speed_max,
+        "speed_min": UncertainValue(
+            idle_speed_fraction(model.hover_fraction, values["propExpo"]) * speed_max,
             0.5 * STATIC_CT.spread,
             f"{file}: propExpo, hoverThrOut; the throttle curve at hover",
         ),
-        "speed_max": Estimate(speed_max, 0.5 * STATIC_CT.spread, f"{file}: mass, hoverThrOut, refAlt; with k_thrust"),
-        "rise": lag,
-        "fall": lag,
-        "efficiency": Estimate(
+        "speed_max": UncertainValue(
+            speed_max, 0.5 * STATIC_CT.spread, f"{file}: mass, hoverThrOut, refAlt; with k_thrust"
+        ),
+        "time_constant_up": lag,
+        "time_constant_down": lag,
+        "efficiency": UncertainValue(
             ratio * weight * hover_speed / model.hover_power,
             math.hypot(0.5 * STATIC_CT.spread, 0.0 if all(file_ratios) else STATIC_CP_CT.spread),
             f"{file}: refVoltage, refCurrent; the power of hover",
         ),
-        "full_voltage": Estimate(values["maxVoltage"], 0.0, f"{file}: maxVoltage"),
+        "full_voltage": UncertainValue(values["maxVoltage"], 0.0, f"{file}: maxVoltage"),
     }
     rotors = []
     uses_layout = False
@@ -375,15 +397,17 @@ def _rotors(
                 "motors"
             )
         if any(position):
-            hub_position = Several((position[0], -position[1], -position[2]), f"{file}: motor{i + 1}_position")
+            hub_position = UncertainVector((position[0], -position[1], -position[2]), f"{file}: motor{i + 1}_position")
         else:
-            gap_text = "" if hubs[i].level == SINGLE else f", {GAP:g} of a radius apart"
-            hub_position = Several(tuple(hubs[i].place), f"{file}: diagonal_size; {name}{gap_text}")
+            gap_text = "" if hubs[i].level == SINGLE else f", {COAXIAL_GAP_FRACTION:g} of a radius apart"
+            hub_position = UncertainVector(tuple(hubs[i].position), f"{file}: diagonal_size; {name}{gap_text}")
             uses_layout = True
         vector = vectors.get(f"motor{i + 1}_vector", (0.0, 0.0, 0.0))
         length = math.hypot(*vector)
         axis = (
-            Several((vector[0] / length, -vector[1] / length, -vector[2] / length), f"{file}: motor{i + 1}_vector")
+            UncertainVector(
+                (vector[0] / length, -vector[1] / length, -vector[2] / length), f"{file}: motor{i + 1}_vector"
+            )
             if length
             else UPRIGHT
         )
@@ -392,20 +416,21 @@ def _rotors(
                 position=hub_position,
                 spin=(1 if yaw > 0.0 else -1) if yaw else hubs[i].spin,
                 axis=axis,
-                k_thrust=Estimate(k_thrust, STATIC_CT.spread, f"{file}: disc_area; {k_thrust_source}"),
-                k_torque=Estimate(
+                k_thrust=UncertainValue(k_thrust, STATIC_CT.spread, f"{file}: disc_area; {k_thrust_source}"),
+                k_torque=UncertainValue(
                     ratios[i] * k_thrust,
                     math.hypot(STATIC_CT.spread, 0.0 if file_ratios[i] else STATIC_CP_CT.spread),
                     f"{file}: motor{i + 1}_yaw, diagonal_size; 0.05 D u at hover, with k_thrust"
                     if file_ratios[i]
-                    else f"{file}: disc_area; with k_thrust, and {STATIC_CP_CT.how}",
+                    else f"{file}: disc_area; with k_thrust, and {STATIC_CP_CT.source}",
                 ),
-                radius=Estimate(radius, 0.0, f"{file}: disc_area, on {discs} discs"),
+                radius=UncertainValue(radius, 0.0, f"{file}: disc_area, on {discs} discs"),
                 motor=motor,
             )
         )
     note = (
-        f"motors are at half of diagonal_size, {name}; ArduPilot's simulator puts them at all of it, twice as far out"
+        f"motors are at half of diagonal_size, {name}; ArduPilot's simulator puts them at the full diagonal_size, "
+        "twice as far out"
         if uses_layout
         else ""
     )
@@ -418,39 +443,39 @@ def _battery(values: dict[str, float], source_text: Callable[..., str]) -> dict[
     full_voltage, resistance = values["maxVoltage"], values["refBatRes"]
     is_limited = values["battCapacityAh"] > 0.0
     rows = (
-        [(charge, voltage / CELL * full_voltage) for charge, voltage in CELL_ROWS]
+        [(charge, voltage / FULL_CELL_VOLTAGE * full_voltage) for charge, voltage in CELL_ROWS]
         if is_limited
         else [(0.0, full_voltage), (1.0, full_voltage)]
     )
     polarisation = 1e-3 * resistance
     no_polarisation = "ArduPilot's simulator has none; a thousandth of the resistance"
     return {
-        "capacity": Estimate(
-            3600.0 * (values["battCapacityAh"] or UNLIMITED),
+        "capacity": UncertainValue(
+            3600.0 * (values["battCapacityAh"] or UNLIMITED_CAPACITY),
             0.0,
             source_text("battCapacityAh") + ("" if is_limited else "; 0 is unlimited, and a thousand here"),
         ),
-        "table_charge": Several(tuple(charge for charge, _ in rows), "SIM_Battery's table, some of its rows"),
-        "table_voltage": Several(
+        "table_charge": UncertainVector(tuple(charge for charge, _ in rows), "SIM_Battery's table, some of its rows"),
+        "table_voltage": UncertainVector(
             tuple(voltage for _, voltage in rows), f"{source_text('maxVoltage')}; SIM_Battery's table"
         ),
-        "resistance": Estimate(resistance, 0.0, source_text("refBatRes")),
-        "polarisation_resistance": Estimate(polarisation, 0.0, no_polarisation),
-        "polarisation_capacitance": Estimate(1.0 / polarisation, 0.0, no_polarisation),
+        "resistance": UncertainValue(resistance, 0.0, source_text("refBatRes")),
+        "polarisation_resistance": UncertainValue(polarisation, 0.0, no_polarisation),
+        "polarisation_capacitance": UncertainValue(1.0 / polarisation, 0.0, no_polarisation),
     }
 
 
 REF_ANGLE = 20.0  # [°]
-FASTEST = 1000.0  # [m/s]: refSpd of an aircraft without drag
-SPIN_MIN, SPIN_MAX = 0.15, 0.95  # MOT_SPIN_MIN and _MAX, ArduPilot's own
+MAX_REFERENCE_SPEED = 1000.0  # [m/s]: refSpd of an aircraft without drag
+SPIN_MIN, SPIN_MAX = 0.15, 0.95  # ArduPilot's defaults of MOT_SPIN_MIN and MOT_SPIN_MAX
 PWM_MIN, PWM_MAX = 1000, 2000
-VOLTAGE = 12.6  # [V], of one without a battery
-ROUND_TRIP = 1e-12
+DEFAULT_VOLTAGE = 12.6  # [V] of a vehicle without a battery
+SPEED_TOLERANCE = 1e-12
 
 
-def ardupilot_frame_numbers(vehicle: Vehicle) -> dict[str, float | list[float]]:
+def ardupilot_frame_values(vehicle: Vehicle) -> dict[str, float | list[float]]:
     """Return the keys and values of a frame file."""
-    order = _order(vehicle)[1]
+    order = _require_frame(vehicle)[1]
     hover_point = hover_throttle(vehicle)
     arm = max(math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors)
     diagonal = 2.0 * arm
@@ -462,7 +487,7 @@ def ardupilot_frame_numbers(vehicle: Vehicle) -> dict[str, float | list[float]]:
     if vehicle.has("rotor_drag"):
         disc_area = area / len(vehicle.rotors)
         momentum = float(vehicle["rotor_drag"].coefficient) / math.sqrt(SEA_LEVEL_DENSITY * disc_area * k_thrust)
-    battery, (voltage, current) = pack_of(vehicle), _hover_power(vehicle)
+    battery, (voltage, current) = battery_pack(vehicle), _hover_power(vehicle)
     values: dict[str, float | list[float]] = {
         "mass": float(vehicle.mass),
         "diagonal_size": diagonal,
@@ -473,7 +498,7 @@ def ardupilot_frame_numbers(vehicle: Vehicle) -> dict[str, float | list[float]]:
         "refAlt": 0.0,
         "refTempC": 15.0,
         "refBatRes": battery.resistance if battery and battery.resistance else 1e-3,
-        "maxVoltage": battery.voltage if battery else VOLTAGE,
+        "maxVoltage": battery.voltage if battery else DEFAULT_VOLTAGE,
         "battCapacityAh": battery.capacity / 3600.0 if battery else 0.0,
         "propExpo": hover_point.expo,
         "refRotRate": _rotation_rate(vehicle),
@@ -500,8 +525,8 @@ def ardupilot_frame_numbers(vehicle: Vehicle) -> dict[str, float | list[float]]:
 
 def ardupilot_parameters(vehicle: Vehicle) -> dict[str, float]:
     """Return FRAME_CLASS, FRAME_TYPE, the motors' curve and range, and the battery parameters."""
-    name, _ = _order(vehicle)
-    frame, hover_point, battery = FRAMES[name], hover_throttle(vehicle), pack_of(vehicle)
+    name, _ = _require_frame(vehicle)
+    frame, hover_point, battery = FRAMES[name], hover_throttle(vehicle), battery_pack(vehicle)
     values: dict[str, float] = {
         "FRAME_CLASS": frame.frame_class,
         "FRAME_TYPE": frame.frame_type,
@@ -510,7 +535,7 @@ def ardupilot_parameters(vehicle: Vehicle) -> dict[str, float]:
         "MOT_SPIN_MIN": SPIN_MIN,
         "MOT_SPIN_MAX": SPIN_MAX,
         "MOT_THST_EXPO": hover_point.expo,
-        "MOT_THST_HOVER": min(max(sagged_hover(vehicle), 0.125), 0.6875),  # ArduPilot's own limits
+        "MOT_THST_HOVER": min(max(loaded_hover_thrust(vehicle), 0.125), 0.6875),  # ArduPilot's own limits
     }
     if battery and battery.capacity:
         values["BATT_CAPACITY"] = round(battery.capacity / 3.6)
@@ -519,15 +544,15 @@ def ardupilot_parameters(vehicle: Vehicle) -> dict[str, float]:
 
 def ardupilot_json(vehicle: Vehicle) -> str:
     """Return the text of a frame file."""
-    body = json.dumps(ardupilot_frame_numbers(vehicle), indent=4)
-    model = MODELS[len(vehicle.rotors)]
+    body = json.dumps(ardupilot_frame_values(vehicle), indent=4)
+    model = SIMULATOR_MODELS[len(vehicle.rotors)]
     return f"# {vehicle.name}, written by Samara\n# arducopter --model {model}:THIS_FILE\n{body}\n"
 
 
 def ardupilot_text(vehicle: Vehicle) -> str:
     """Return the text of a parameter file, as ground stations and SITL's --defaults load it."""
     lines = [f"# {vehicle.name}, written by Samara"]
-    name, order = _order(vehicle)
+    name, order = _require_frame(vehicle)
     motor_list = ", ".join(f"{i} is rotor {rotor_index}" for i, rotor_index in enumerate(order, 1))
     lines.append(f"# motors of {FRAMES[name].layout.title}: {motor_list}")
     for key, value in ardupilot_parameters(vehicle).items():
@@ -544,7 +569,7 @@ def write_ardupilot(vehicle: Vehicle, target: Path) -> tuple[Path, ...]:
     return paths
 
 
-def ardupilot_left_out(vehicle: Vehicle) -> tuple[str, ...]:
+def ardupilot_omissions(vehicle: Vehicle) -> tuple[str, ...]:
     """Properties of the vehicle that a frame file cannot express."""
     omissions = ["lag and speed of the motors", "products of inertia"]
     if vehicle.has("drag"):
@@ -554,8 +579,8 @@ def ardupilot_left_out(vehicle: Vehicle) -> tuple[str, ...]:
     return tuple(omissions)
 
 
-def _order(vehicle: Vehicle) -> tuple[str, tuple[int, ...]]:
-    frame = frame_of(vehicle)
+def _require_frame(vehicle: Vehicle) -> tuple[str, tuple[int, ...]]:
+    frame = find_frame(vehicle)
     if frame is None:
         raise VehicleError(
             f"{vehicle.name}: its {len(vehicle.rotors)} rotors match no frame of ArduPilot by position and spin: expected one "
@@ -565,13 +590,13 @@ def _order(vehicle: Vehicle) -> tuple[str, tuple[int, ...]]:
 
 
 def _hover_power(vehicle: Vehicle) -> tuple[float, float]:
-    """Voltage and current in hover; without a battery, the current that the rotors' power takes at `VOLTAGE`."""
+    """Voltage and current in hover; without a battery, the current that the rotors' power takes at `DEFAULT_VOLTAGE`."""
     state, command = hover(vehicle)
     if vehicle.has("battery"):
         return float(supply_voltage(state, command, vehicle, CALM)), float(bus_current(state, command, vehicle, CALM))
     loads = rotor_loads(state, vehicle, CALM)
     power = sum(float(load.torque * speed) for load, speed in zip(loads, state.rotor_speed, strict=True))
-    return VOLTAGE, power / VOLTAGE
+    return DEFAULT_VOLTAGE, power / DEFAULT_VOLTAGE
 
 
 def _rotation_rate(vehicle: Vehicle) -> float:
@@ -589,10 +614,10 @@ def _reference_speed(vehicle: Vehicle, momentum: float, area: float) -> float:
         body_drag = -float(drag_force(Vec3(v, 0.0, 0.0), drag=vehicle["drag"]).x) if vehicle.has("drag") else 0.0
         return body_drag + rotor_drag * v - weight * math.tan(tilt)
 
-    low, high = 0.0, FASTEST
+    low, high = 0.0, MAX_REFERENCE_SPEED
     if excess(high) < 0.0:
-        return FASTEST
-    while high - low > ROUND_TRIP * high:
+        return MAX_REFERENCE_SPEED
+    while high - low > SPEED_TOLERANCE * high:
         middle = 0.5 * (low + high)
         if middle in (low, high):
             break

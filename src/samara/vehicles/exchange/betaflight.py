@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.atomic_files import write_text
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Several
+from samara.vehicles.exchange.imported_vehicle import ImportedRotor, ImportedVehicle, UncertainVector
 from samara.vehicles.exchange.px4 import cell_battery
-from samara.vehicles.exchange.safe_xml import number
-from samara.vehicles.exchange.throttle import hover_throttle, pack_of
+from samara.vehicles.exchange.safe_xml import parse_number
+from samara.vehicles.exchange.throttle import battery_pack, hover_throttle
 from samara.vehicles.parts.layouts import Mount, match_rotors
-from samara.vehicles.parts.uncertain import Estimate
+from samara.vehicles.parts.uncertain import UncertainValue
 
 
-class Row(NamedTuple):
+class MixerRow(NamedTuple):
     """Contribution of one motor to roll, pitch and yaw."""
 
     roll: float
@@ -34,8 +34,8 @@ class Row(NamedTuple):
     yaw: float
 
 
-def _rows(*contributions: tuple[float, float, float]) -> tuple[Row, ...]:
-    return tuple(Row(*row) for row in contributions)
+def _rows(*contributions: tuple[float, float, float]) -> tuple[MixerRow, ...]:
+    return tuple(MixerRow(*row) for row in contributions)
 
 
 _H, _S, _T = 0.866025, 0.707107, 0.414178
@@ -60,14 +60,14 @@ MIXERS = {
         *((1, -_T, 1), (-_T, -1, 1), (-1, _T, 1), (_T, 1, 1)), *((_T, -1, -1), (-1, -_T, -1), (-_T, 1, -1), (1, _T, -1))
     ),
 }
-"""By the name in the CLI (Betaflight 4.6, mixer_init.c)."""
-SERVOED = ("TRI", "BI", "CUSTOMTRI", "DUALCOPTER", "SINGLECOPTER")
+"""Mixers by their names in the CLI (Betaflight 4.6, mixer_init.c)."""
+SERVO_MIXERS = ("TRI", "BI", "CUSTOMTRI", "DUALCOPTER", "SINGLECOPTER")
 
 
 FORMAT = "a diff of Betaflight"
-SETTING = re.compile(r"set\s+(\w+)\s*=\s*(.*?)\s*\Z")
-LOWER = 0.15  # of an arm, from the upper rotor of a pair to the lower one
-MOST_MOTORS = 8
+SETTING_PATTERN = re.compile(r"set\s+(\w+)\s*=\s*(.*?)\s*\Z")
+COAXIAL_GAP_FRACTION = 0.15  # of an arm, from the upper rotor of a pair to the lower one
+MAX_MOTORS = 8
 
 
 class _Diff:
@@ -77,15 +77,15 @@ class _Diff:
         self.origin = origin
         self.settings: dict[str, str] = {}
         self.pins: dict[int, str] = {}
-        self.custom: dict[int, Row] = {}
+        self.custom: dict[int, MixerRow] = {}
         self.mixer, self.name, self.version = "", "", ""
         for line_number, line in enumerate(text.splitlines(), 1):
-            self._line(line.strip(), line_number)
+            self._parse_line(line.strip(), line_number)
         if not (self.settings or self.mixer or self.pins or self.version):
             raise VehicleError(f"{origin}: has no Betaflight command; expected {FORMAT} (`diff all`)")
 
-    def _line(self, line: str, line_number: int) -> None:
-        if match := SETTING.match(line):
+    def _parse_line(self, line: str, line_number: int) -> None:
+        if match := SETTING_PATTERN.match(line):
             self.settings[match[1].lower()] = match[2]
             return
         if line.startswith("#"):
@@ -99,21 +99,21 @@ class _Diff:
         elif keyword == "defaults":
             self.pins, self.settings, self.custom, self.mixer = {}, {}, {}, ""
         elif keyword == "resource" and len(arguments) == 3 and arguments[0].upper() == "MOTOR":
-            self.pins[self._motor(arguments[1], 1, line, line_number)] = arguments[2].upper()
+            self.pins[self._motor_index(arguments[1], 1, line, line_number)] = arguments[2].upper()
         elif keyword == "mmix" and arguments == ["reset"]:
             self.custom = {}
         elif keyword == "mmix" and len(arguments) == 5:
             path = f"{self.origin}: line {line_number}, mmix"
-            throttle, *row = (number(argument, path) for argument in arguments[1:])
+            throttle, *row = (parse_number(argument, path) for argument in arguments[1:])
             if throttle > 0.0:
-                self.custom[self._motor(arguments[0], 0, line, line_number)] = Row(*row)
+                self.custom[self._motor_index(arguments[0], 0, line, line_number)] = MixerRow(*row)
 
-    def _motor(self, text: str, first: int, line: str, line_number: int) -> int:
-        if not (text.isdigit() and first <= int(text) < first + MOST_MOTORS):
-            raise VehicleError(f"{self.origin}: line {line_number}, {shown(line)}: expected a motor from {first}")
+    def _motor_index(self, text: str, first: int, line: str, line_number: int) -> int:
+        if not (text.isdigit() and first <= int(text) < first + MAX_MOTORS):
+            raise VehicleError(f"{self.origin}: line {line_number}, {quote_value(line)}: expected a motor from {first}")
         return int(text) - first
 
-    def rows(self) -> tuple[str, tuple[Row, ...]]:
+    def mixer_rows(self) -> tuple[str, tuple[MixerRow, ...]]:
         name = self.mixer or "QUADX"
         if name == "CUSTOM":
             if sorted(self.custom) != list(range(len(self.custom))) or not self.custom:
@@ -121,22 +121,22 @@ class _Diff:
                     f"{self.origin}: mixer CUSTOM without mmix lines from 0 on; expected one for each motor"
                 )
             return name, tuple(self.custom[i] for i in range(len(self.custom)))
-        if name in SERVOED:
+        if name in SERVO_MIXERS:
             raise VehicleError(f"{self.origin}: mixer {name} needs servos; expected one of CUSTOM, {', '.join(MIXERS)}")
         if name not in MIXERS:
-            raise VehicleError(f"{self.origin}: mixer {shown(name)}: expected one of CUSTOM, {', '.join(MIXERS)}")
+            raise VehicleError(f"{self.origin}: mixer {quote_value(name)}: expected one of CUSTOM, {', '.join(MIXERS)}")
         return name, MIXERS[name]
 
 
-def betaflight_diff(text: str, origin: str) -> Imported:
+def betaflight_diff(text: str, origin: str) -> ImportedVehicle:
     """Read the layout of a vehicle from the text of a diff of Betaflight."""
     diff, file = _Diff(text, origin), Path(origin).name
-    mixer, rows = diff.rows()
+    mixer, rows = diff.mixer_rows()
     if all(row.yaw == 0.0 for row in rows):
         raise VehicleError(f"{origin}: mixer {mixer} has no row with yaw; expected the spin of the motors")
     reversed_setting = diff.settings.get("yaw_motors_reversed", "OFF").upper()
     if reversed_setting not in ("ON", "OFF"):
-        raise VehicleError(f"{origin}: yaw_motors_reversed = {shown(reversed_setting)}: expected ON or OFF")
+        raise VehicleError(f"{origin}: yaw_motors_reversed = {quote_value(reversed_setting)}: expected ON or OFF")
     max_arm = max(math.hypot(row.roll, row.pitch) for row in rows)
     if not max_arm > 0.0:
         raise VehicleError(f"{origin}: mixer {mixer} has no row with roll or pitch; expected motors on arms")
@@ -144,36 +144,36 @@ def betaflight_diff(text: str, origin: str) -> Imported:
     for i, row in enumerate(rows):
         position = (-row.pitch / max_arm + 0.0, row.roll / max_arm + 0.0)
         key = (round(position[0], 3), round(position[1], 3))
-        height = -LOWER if key in occupied else 0.0
+        height = -COAXIAL_GAP_FRACTION if key in occupied else 0.0
         occupied.add(key)
         source = f"{file}: {'mmix' if mixer == 'CUSTOM' else 'mixer ' + mixer}, motor {i + 1}"
         if row.yaw == 0.0:
             raise VehicleError(f"{origin}: motor {i + 1} of mixer {mixer} has no yaw; expected its spin")
         spin = (1 if row.yaw > 0.0 else -1) * (-1 if reversed_setting == "ON" else 1)
-        rotors.append(ImportedRotor(position=Several((*position, height), source), spin=spin))
-    return Imported(
+        rotors.append(ImportedRotor(position=UncertainVector((*position, height), source), spin=spin))
+    return ImportedVehicle(
         name=re.sub(r"\W+", "_", diff.settings.get("craft_name", "") or diff.name or Path(origin).stem) or "betaflight",
         origin=origin,
         format=FORMAT,
         rotors=tuple(rotors),
-        arm_lengths=True,
+        uses_arm_lengths=True,
         battery=_battery(diff, file),
         description=f"{file}, a {mixer} of Betaflight, props {'out' if reversed_setting == 'ON' else 'in'}",
         notes=_notes(diff, len(rows)),
     )
 
 
-def _whole(diff: _Diff, key: str) -> float:
-    return number(diff.settings[key], f"{diff.origin}: {key}") if key in diff.settings else 0.0
+def _setting_number(diff: _Diff, key: str) -> float:
+    return parse_number(diff.settings[key], f"{diff.origin}: {key}") if key in diff.settings else 0.0
 
 
-def _battery(diff: _Diff, file: str) -> dict[str, Estimate | Several] | None:
-    cells, capacity = _whole(diff, "force_battery_cell_count"), _whole(diff, "bat_capacity")
+def _battery(diff: _Diff, file: str) -> dict[str, UncertainValue | UncertainVector] | None:
+    cells, capacity = _setting_number(diff, "force_battery_cell_count"), _setting_number(diff, "bat_capacity")
     if not cells:
         return None
     if not (cells == int(cells) and 1 <= cells <= 24):
         raise VehicleError(f"{diff.origin}: force_battery_cell_count = {cells:g}: expected a whole number, at most 24")
-    capacity_estimate = Estimate(3.6 * capacity, 0.0, f"{file}: bat_capacity") if capacity > 0.0 else None
+    capacity_estimate = UncertainValue(3.6 * capacity, 0.0, f"{file}: bat_capacity") if capacity > 0.0 else None
     return dict(cell_battery(int(cells), f"{file}: force_battery_cell_count", capacity_estimate, None))
 
 
@@ -188,30 +188,30 @@ def _notes(diff: _Diff, count: int) -> tuple[str, ...]:
         notes.append(f"in the mixer without a pin: motor {', '.join(map(str, unpinned))}")
     for key, meaning in (
         ("motor_poles", "magnets, for the rpm filter; the vehicle has no such parameter"),
-        ("motor_kv", "of the motors: set it with the parts"),
-        ("thrust_linear", "percent: Betaflight linearises the thrust"),
-        ("motor_output_reordering", "outputs in another order"),
+        ("motor_kv", "Kv of the motors; set it with the parts"),
+        ("thrust_linear", "percent by which Betaflight linearises the thrust"),
+        ("motor_output_reordering", "the outputs are in another order, which moves no motor on the frame"),
     ):
         if key in diff.settings:
             notes.append(f"{key} = {diff.settings[key]}: {meaning}")
     return tuple(notes)
 
 
-NAMED = ("QUADX", "QUADP", "HEX6X", "HEX6", "OCTOFLATX", "OCTOFLATP", "OCTOX8", "Y6")
-CLOSE = 0.05  # of an arm: largest distance of a rotor from a mixer's motor
-MOST_LINEAR = 150
+NAMED_MIXERS = ("QUADX", "QUADP", "HEX6X", "HEX6", "OCTOFLATX", "OCTOFLATP", "OCTOX8", "Y6")
+MAX_POSITION_FRACTION = 0.05  # of an arm: largest distance of a rotor from a mixer's motor
+MAX_THRUST_LINEAR = 150
 
 
 def betaflight_mixer(vehicle: Vehicle) -> tuple[str, tuple[int, ...], bool]:
     """Return the mixer's name, the vehicle's rotors in the order of its motors, and whether all spins are reversed.
 
-    CUSTOM, in the vehicle's own order, if no mixer has its motors at these positions.
+    The mixer is CUSTOM, with the rotors in the vehicle's order, if no other has its motors at these positions.
     """
-    if not 0 < len(vehicle.rotors) <= MOST_MOTORS:
-        raise VehicleError(f"{vehicle.name}: has {len(vehicle.rotors)} rotors; Betaflight drives 1 to {MOST_MOTORS}")
-    for name in NAMED:
+    if not 0 < len(vehicle.rotors) <= MAX_MOTORS:
+        raise VehicleError(f"{vehicle.name}: has {len(vehicle.rotors)} rotors; Betaflight drives 1 to {MAX_MOTORS}")
+    for name in NAMED_MIXERS:
         for is_reversed in (False, True):
-            if order := _order(vehicle, MIXERS[name], is_reversed):
+            if order := _match_mixer(vehicle, MIXERS[name], is_reversed):
                 return name, order, is_reversed
     return "CUSTOM", tuple(range(len(vehicle.rotors))), False
 
@@ -231,7 +231,7 @@ def betaflight_text(vehicle: Vehicle) -> str:
         "yaw_motors_reversed": "ON" if is_reversed else "OFF",
         "thrust_linear": thrust_linear(vehicle),
     }
-    battery = pack_of(vehicle)
+    battery = battery_pack(vehicle)
     if battery and battery.cells:
         settings["force_battery_cell_count"] = battery.cells
     if battery and 0 < round(battery.capacity / 3.6) <= 20000:
@@ -244,7 +244,7 @@ def thrust_linear(vehicle: Vehicle) -> int:
     """100 (u/t − 1) / (1 − t)², 0 to 150"""
     hover_point = hover_throttle(vehicle)
     percent = 100.0 * (hover_point.throttle / hover_point.thrust - 1.0) / (1.0 - hover_point.thrust) ** 2
-    return round(min(max(percent, 0.0), MOST_LINEAR))
+    return round(min(max(percent, 0.0), MAX_THRUST_LINEAR))
 
 
 def write_betaflight(vehicle: Vehicle, target: Path) -> tuple[Path, ...]:
@@ -254,7 +254,7 @@ def write_betaflight(vehicle: Vehicle, target: Path) -> tuple[Path, ...]:
     return (path,)
 
 
-def betaflight_left_out(vehicle: Vehicle) -> tuple[str, ...]:
+def betaflight_omissions(vehicle: Vehicle) -> tuple[str, ...]:
     """Properties of the vehicle that Betaflight cannot express."""
     omissions = ["sizes, mass, inertia, thrust and drag", "gains, which are tuned in flight"]
     if any(rotor.axis_B.z < 0.999 for rotor in vehicle.rotors):
@@ -262,18 +262,18 @@ def betaflight_left_out(vehicle: Vehicle) -> tuple[str, ...]:
     return tuple(omissions)
 
 
-def _custom_rows(vehicle: Vehicle) -> tuple[Row, ...]:
+def _custom_rows(vehicle: Vehicle) -> tuple[MixerRow, ...]:
     """(y, −x) over the longest arm along roll or pitch, and the spin"""
     max_arm = max(max(abs(rotor.r_B.x), abs(rotor.r_B.y)) for rotor in vehicle.rotors)
     if not max_arm > 0.0:
         raise VehicleError(f"{vehicle.name}: all rotors are in the centre; expected some on arms")
     return tuple(
-        Row(float(rotor.r_B.y) / max_arm, 0.0 - float(rotor.r_B.x) / max_arm, float(rotor.spin))
+        MixerRow(float(rotor.r_B.y) / max_arm, 0.0 - float(rotor.r_B.x) / max_arm, float(rotor.spin))
         for rotor in vehicle.rotors
     )
 
 
-def _order(vehicle: Vehicle, rows: tuple[Row, ...], is_reversed: bool) -> tuple[int, ...] | None:
+def _match_mixer(vehicle: Vehicle, rows: tuple[MixerRow, ...], is_reversed: bool) -> tuple[int, ...] | None:
     """Return the vehicle's rotors in the order of a mixer's motors; None if one does not match."""
     arm = max(math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors)
     scale = arm / max(math.hypot(row.roll, row.pitch) for row in rows)
@@ -283,6 +283,6 @@ def _order(vehicle: Vehicle, rows: tuple[Row, ...], is_reversed: bool) -> tuple[
     ]
 
     def is_near(rotor: Rotor, mount: Mount) -> bool:
-        return math.hypot(rotor.r_B.x - mount.x, rotor.r_B.y - mount.y) < CLOSE * arm
+        return math.hypot(rotor.r_B.x - mount.x, rotor.r_B.y - mount.y) < MAX_POSITION_FRACTION * arm
 
     return match_rotors(vehicle, mounts, is_near)

@@ -6,33 +6,34 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.physics.types import Vehicle
 from samara.vehicles.check import MAX_ROTORS, VehicleError
-from samara.vehicles.exchange.imported_vehicle import Imported, Several
-from samara.vehicles.exchange.safe_xml import read_limited, text_of
-from samara.vehicles.exchange.throttle import CELL
+from samara.vehicles.exchange.imported_vehicle import ImportedVehicle, UncertainVector
+from samara.vehicles.exchange.safe_xml import read_limited, read_utf8
+from samara.vehicles.exchange.throttle import FULL_CELL_VOLTAGE
 from samara.vehicles.parts.assemble import assemble
 from samara.vehicles.parts.parts_list import parts_list
-from samara.vehicles.parts.uncertain import Estimate
+from samara.vehicles.parts.uncertain import UncertainValue
 
 _MARKUP = re.compile(r"[\ufeff\s]*<(\?|!--|!DOCTYPE\s+\w+|\w+)")
-_HEAD = 1 << 16  # [bytes] read to detect the format
+_HEAD_BYTES = 1 << 16  # [bytes] read to detect the format
 
 
-class Format(NamedTuple):
-    """A file format; `holds` recognises it by the first 64 kB of a file and decides between formats with a common suffix."""
+class ExchangeFormat(NamedTuple):
+    """A file format; `matches` recognises it by the first 64 kB of a file and decides between formats with a common
+    suffix."""
 
     name: str
     endings: tuple[str, ...]
-    holds: Callable[[str], bool]
+    matches: Callable[[str], bool]
     module: str
     function: str
-    choices: tuple[str, ...] = ()  # keyword arguments of the reader
+    options: tuple[str, ...] = ()  # keyword arguments of the reader
 
 
 def _has_root_tag(*tags: str) -> Callable[[str], bool]:
-    """Return a test whether the root element of an XML text is one of `tags`."""
+    """Return a predicate: whether the root element of an XML text is one of `tags`."""
     return lambda head: _first_tag(head) in tags
 
 
@@ -50,8 +51,8 @@ def _first_tag(head: str) -> str:
     return ""
 
 
-def _has(pattern: str) -> Callable[[str], bool]:
-    """Return a test whether a pattern occurs in a text; ^ and $ match at lines."""
+def _contains(pattern: str) -> Callable[[str], bool]:
+    """Return a predicate: whether a pattern occurs in a text; ^ and $ match at every line."""
     compiled = re.compile(pattern, re.MULTILINE)
     return lambda head: compiled.search(head) is not None
 
@@ -60,28 +61,28 @@ _BETAFLIGHT = (
     r"^# (?:Betaflight /|diff all|dump all)|^(?:mixer|mmix|resource MOTOR) |^set (?:motor_poles|yaw_motors_reversed) "
 )
 FORMATS = (
-    Format("Gazebo SDF", (".sdf", ".world"), _has_root_tag("sdf", "gazebo"), "sdf", "read_sdf", ("leave_out",)),
-    Format("URDF", (".urdf", ".xacro"), _has_root_tag("robot"), "urdf", "read_urdf"),
-    Format("MJCF", (".xml", ".mjcf"), _has_root_tag("mujoco"), "mjcf", "read_mjcf"),
-    Format(
+    ExchangeFormat("Gazebo SDF", (".sdf", ".world"), _has_root_tag("sdf", "gazebo"), "sdf", "read_sdf", ("leave_out",)),
+    ExchangeFormat("URDF", (".urdf", ".xacro"), _has_root_tag("robot"), "urdf", "read_urdf"),
+    ExchangeFormat("MJCF", (".xml", ".mjcf"), _has_root_tag("mujoco"), "mjcf", "read_mjcf"),
+    ExchangeFormat(
         "drone-models' parameters",
         (".toml",),
-        _has(r"rpm2thrust"),
+        _contains(r"rpm2thrust"),
         "drone_models_file",
         "drone_models_file",
         ("drone",),
     ),
-    Format(
+    ExchangeFormat(
         "an ArduPilot frame file",
         (".json",),
-        _has(r'"(?:hoverThrOut|propExpo|refSpd|num_motors)"\s*:'),
+        _contains(r'"(?:hoverThrOut|propExpo|refSpd|num_motors)"\s*:'),
         "ardupilot",
         "ardupilot_frame",
         ("layout",),
     ),
-    Format("RotorPy's parameters", (".py",), _has(r"rotor_pos"), "rotorpy_file", "rotorpy_file"),
-    Format("PX4's parameters", (".params",), _has(r"\bCA_ROTOR_COUNT\b"), "px4", "px4_parameter_file"),
-    Format("a diff of Betaflight", (".cli",), _has(_BETAFLIGHT), "betaflight", "betaflight_diff"),
+    ExchangeFormat("RotorPy's parameters", (".py",), _contains(r"rotor_pos"), "rotorpy_file", "rotorpy_file"),
+    ExchangeFormat("PX4's parameters", (".params",), _contains(r"\bCA_ROTOR_COUNT\b"), "px4", "px4_parameter_file"),
+    ExchangeFormat("a diff of Betaflight", (".cli",), _contains(_BETAFLIGHT), "betaflight", "betaflight_diff"),
 )
 """All readable formats, in the order in which they are tried."""
 _XML = ("sdf", "urdf", "mjcf")  # their readers take the path, to find files beside it; the others take the text
@@ -89,11 +90,11 @@ _XML = ("sdf", "urdf", "mjcf")  # their readers take the path, to find files bes
 
 def read_aircraft(
     path: str | Path, leave_out: bool = False, layout: str | None = None, drone: str | None = None
-) -> Imported:
+) -> ImportedVehicle:
     """Read a vehicle file of another program.
 
     Args:
-        path: the file; `format_of` detects its format.
+        path: the file; `detect_format` detects its format.
         leave_out: ignore files that an SDF file includes and that do not exist, instead of raising an error.
         layout: name of the motor layout, for a format that has a motor count without positions.
         drone: name of the drone, for a file that describes several.
@@ -102,53 +103,56 @@ def read_aircraft(
         VehicleError: the format is unknown, or the file is invalid.
     """
     file = Path(path)
-    file_format = format_of(file, read_limited(file)[:_HEAD].decode("utf-8", "replace"))
+    file_format = detect_format(file, read_limited(file)[:_HEAD_BYTES].decode("utf-8", "replace"))
     reader = getattr(import_module(f"samara.vehicles.exchange.{file_format.module}"), file_format.function)
     options = {"leave_out": leave_out, "layout": layout, "drone": drone}
-    source = (file,) if file_format.module in _XML else (text_of(path), str(path))
-    imported: Imported = reader(*source, **{key: options[key] for key in file_format.choices})
+    source = (file,) if file_format.module in _XML else (read_utf8(path), str(path))
+    imported: ImportedVehicle = reader(*source, **{key: options[key] for key in file_format.options})
     if len(imported.rotors) > MAX_ROTORS:
         raise VehicleError(f"{path}: has {len(imported.rotors)} rotors; expected at most {MAX_ROTORS}")
     return imported
 
 
-def format_of(path: Path, head: str) -> Format:
+def detect_format(path: Path, head: str) -> ExchangeFormat:
     """Return the format that matches the content, else the one of the suffix, whose reader then reports the error."""
-    by_content = [candidate for candidate in FORMATS if candidate.holds(head)]
+    by_content = [candidate for candidate in FORMATS if candidate.matches(head)]
     by_ending = [candidate for candidate in FORMATS if path.name.lower().endswith(candidate.endings)]
     by_both = [candidate for candidate in by_content if candidate in by_ending]
     if matches := (by_both or by_content or by_ending):
         return matches[0]
     format_list = "; ".join(f"{candidate.name} ({', '.join(candidate.endings)})" for candidate in FORMATS)
-    raise VehicleError(f"{path}: begins with {shown(head[:40])}: expected one of {format_list}")
+    raise VehicleError(f"{path}: begins with {quote_value(head[:40])}: expected one of {format_list}")
 
 
-def estimated_from_parts(
-    read: Imported, motors: str | None, props: str | None, battery: str | None = None, apc: str | None = None
+def estimate_from_parts(
+    imported: ImportedVehicle, motors: str | None, props: str | None, battery: str | None = None, apc: str | None = None
 ) -> Vehicle:
-    """Assemble a vehicle from parts on the rotors of a file; `built` takes the parameters from it that the file lacks.
+    """Assemble a vehicle from parts on the rotors of a file; `build_imported` takes from it the parameters that the
+    file lacks.
 
     `battery` may be None if the file has the cell count and the capacity.
     """
-    battery = battery or pack_text(read)
-    required = {"--motors": motors, "--props": props, "--battery": battery, "--mass": read.mass}
-    required["--diagonal"] = None if read.arm_lengths else "known"
+    battery = battery or battery_text(imported)
+    required = {"--motors": motors, "--props": props, "--battery": battery, "--mass": imported.mass}
+    required["--diagonal"] = None if imported.uses_arm_lengths else "known"
     missing = [key for key, option_value in required.items() if option_value is None]
     if missing:
-        raise VehicleError(f"{read.origin}: an estimate from parts needs {', '.join(missing)}: expected these options")
-    assert read.mass is not None
+        raise VehicleError(
+            f"{imported.origin}: an estimate from parts needs {', '.join(missing)}: expected these options"
+        )
+    assert imported.mass is not None
     rotors = []
-    for i, rotor in enumerate(read.rotors):
+    for i, rotor in enumerate(imported.rotors):
         if rotor.position is None or rotor.spin is None:
             raise VehicleError(
-                f"{read.origin}: rotor {i} has no position or no spin: expected both, for an estimate from parts"
+                f"{imported.origin}: rotor {i} has no position or no spin: expected both, for an estimate from parts"
             )
         rotors.append([*rotor.position.values, "ccw" if rotor.spin > 0 else "cw"])
     return assemble(
         parts_list(
-            read.origin,
-            name=read.name,
-            mass=read.mass.value,
+            imported.origin,
+            name=imported.name,
+            mass=imported.mass.value,
             motors=motors,
             props=props,
             battery=battery,
@@ -158,10 +162,10 @@ def estimated_from_parts(
     )
 
 
-def pack_text(read: Imported) -> str | None:
+def battery_text(imported: ImportedVehicle) -> str | None:
     """Format the battery as 6S1300, if a file has cells and capacity."""
-    battery = read.battery or {}
+    battery = imported.battery or {}
     voltages, capacity = battery.get("table_voltage"), battery.get("capacity")
-    if not isinstance(voltages, Several) or not isinstance(capacity, Estimate):
+    if not isinstance(voltages, UncertainVector) or not isinstance(capacity, UncertainValue):
         return None
-    return f"{round(voltages.values[-1] / CELL)}S{round(capacity.value / 3.6)}"
+    return f"{round(voltages.values[-1] / FULL_CELL_VOLTAGE)}S{round(capacity.value / 3.6)}"

@@ -1,20 +1,20 @@
 """A vehicle as read from a file of another program, and its conversion to a `Vehicle`.
 
-A reader returns an `Imported`: each value with the field it was read from, None if the format cannot express it. Axes are
-forward-left-up, and positions are relative to the centre of mass. `lacking` lists the missing fields; `built` takes them from a
-vehicle that was estimated from parts, and records that in the source of each value.
+A reader returns an `ImportedVehicle`: each value with the field it was read from, None if the format cannot express it.
+Axes are forward-left-up, and positions are relative to the centre of mass. `missing_fields` lists the missing fields;
+`build_imported` takes them from a vehicle that was estimated from parts, and records that in the source of each value.
 """
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import mul
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from samara.core.algebra import Vec3
 from samara.core.quantity import Tree
-from samara.core.units import fields_of
+from samara.core.units import record_fields
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.effect import Role
 from samara.physics.rotors.actuator import Lag
@@ -24,23 +24,23 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
 from samara.vehicles.build import ContactShape, Provenance, build_vehicle
 from samara.vehicles.check import VehicleError
-from samara.vehicles.defaults import derived_feet, derived_top
-from samara.vehicles.effects import OPTIONS, option_of
-from samara.vehicles.exchange.throttle import idle_share
-from samara.vehicles.parts.uncertain import Estimate, derived
+from samara.vehicles.defaults import derived_feet, derived_top_height
+from samara.vehicles.effects import OPTIONS, effect_option
+from samara.vehicles.exchange.throttle import idle_speed_fraction
+from samara.vehicles.parts.uncertain import UncertainValue, propagate_uncertainty
 
 
-class Several(NamedTuple):
+class UncertainVector(NamedTuple):
     """A vector or table (position, direction, inertia by rows), of any sign, with its source and relative spread."""
 
     values: tuple[float, ...]
-    how: str
+    source: str
     spread: float = 0.0
 
 
-Noted = TypeVar("Noted")
-UPRIGHT = Several((0.0, 0.0, 1.0), "upright, by default")
-Number: TypeAlias = Estimate | Several
+Note = TypeVar("Note")
+UPRIGHT = UncertainVector((0.0, 0.0, 1.0), "upright, by default")
+Number: TypeAlias = UncertainValue | UncertainVector
 Record: TypeAlias = Mapping[str, Number]
 """Values by the fields of a record such as `Lag`, `DcMotor`, `Thevenin` or `Drag`."""
 
@@ -49,94 +49,102 @@ Record: TypeAlias = Mapping[str, Number]
 class ImportedRotor:
     """One rotor of a file; `motor` has the fields of `Lag`, or of `DcMotor` if the actuation is "duty"."""
 
-    position: Several | None = None
+    position: UncertainVector | None = None
     spin: int | None = None  # +1: right-handed about the axis, counter-clockwise seen from above
-    axis: Several = UPRIGHT
-    k_thrust: Estimate | None = None
-    k_torque: Estimate | None = None
-    inertia: Estimate | None = None
-    radius: Estimate | None = None
+    axis: UncertainVector = UPRIGHT
+    k_thrust: UncertainValue | None = None
+    k_torque: UncertainValue | None = None
+    inertia: UncertainValue | None = None
+    radius: UncertainValue | None = None
     motor: Record = field(default_factory=dict)
-    torque_ratio: Estimate | None = None  # kM/kF [m], for a format without forces
+    torque_ratio: UncertainValue | None = None  # kM/kF [m], for a format without forces
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedVehicle:
     """A vehicle of another program's file: SI units, axes forward-left-up, positions relative to the centre of mass.
 
-    `arm_lengths`: positions are in units of the arm length, for a format with a layout and no size; `sized` converts them to
-    metres. `actuation` None: that of the estimated vehicle if the file has no motors, else "normalized". `effects`: optional
-    tables of a vehicle file by name, each by the fields of its record. `models`: the model of an effect by the same name, if it
-    is not the first ("body" axes for drag). `battery`: the fields of `Thevenin`, or the voltage of an ideal battery. `hover`:
-    thrust in hover over full thrust. `expo`: the e of the throttle curve (1 − e) u + e u². `hover`, `expo` and `torque_ratio`
-    become parameters once mass and kF are known. `notes`: sentences for the user about omitted data and data that is
-    interpreted differently from the other program.
+    `uses_arm_lengths`: positions are in units of the arm length, for a format with a layout and no size;
+    `scale_positions` converts them to metres. `actuation` None: that of the estimated vehicle if the file has no motors,
+    else "normalized". `effects`: optional tables of a vehicle file by name, each by the fields of its record. `models`:
+    the model of an effect by the same name, if it is not the first ("body" axes for drag). `battery`: the fields of
+    `Thevenin`, or the voltage of an ideal battery. `hover`: thrust in hover over full thrust. `expo`: the e of the
+    throttle curve (1 − e) u + e u². `hover`, `expo` and `torque_ratio` become parameters once mass and kF are known.
+    `notes`: sentences for the user about omitted data and data that is interpreted differently from the other program.
     """
 
     name: str
     origin: str
     format: str
-    mass: Estimate | None = None
-    inertia: Several | None = None  # about the centre of mass, 3 numbers or 9
+    mass: UncertainValue | None = None
+    inertia: UncertainVector | None = None  # about the centre of mass, 3 numbers or 9
     rotors: tuple[ImportedRotor, ...] = ()
-    arm_lengths: bool = False
+    uses_arm_lengths: bool = False
     actuation: str | None = None
     effects: Mapping[str, Record] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     battery: Record | None = None
-    feet: tuple[Several, ...] = ()
-    gravity: Estimate | None = None
-    hover: Estimate | None = None
-    expo: Estimate | None = None
+    feet: tuple[UncertainVector, ...] = ()
+    gravity: UncertainValue | None = None
+    hover: UncertainValue | None = None
+    expo: UncertainValue | None = None
     description: str = ""
     notes: tuple[str, ...] = ()
 
     @property
-    def lacking(self) -> tuple[str, ...]:
+    def missing_fields(self) -> tuple[str, ...]:
         """Fields that a vehicle needs and this file lacks, by their names in a vehicle file; those of rotors only once."""
         missing = [f"body.{key}" for key in ("mass", "inertia") if getattr(self, key) is None]
-        missing += ["arm"] if self.arm_lengths else []
+        missing += ["arm"] if self.uses_arm_lengths else []
         missing += [] if self.rotors else ["rotors"]
         for rotor in self.rotors:
             required = ["position", "spin", "k_thrust", *(["k_torque"] if rotor.torque_ratio is None else [])]
             missing += [f"rotors.{key}" for key in required if getattr(rotor, key) is None]
             available = {*rotor.motor, *(("speed_min", "speed_max") if self.hover else ())}
-            missing += [f"rotors.motor.{key}" for key in _asked(_motor(self.actuation)) if key not in available]
+            missing += [
+                f"rotors.motor.{key}"
+                for field, key in _required_keys(_motor_type(self.actuation)).items()
+                if field not in available
+            ]
         if self.battery is not None and "voltage" not in self.battery:
-            missing += [f"battery.{key}" for key in _asked(Thevenin) if key not in self.battery]
+            missing += [
+                f"battery.{key}" for field, key in _required_keys(Thevenin).items() if field not in self.battery
+            ]
         if self.battery is None and self.actuation == "duty":
             missing.append("battery")
         return tuple(dict.fromkeys(missing))
 
 
-def sized(imported: Imported, arm: Estimate) -> Imported:
+def scale_positions(imported: ImportedVehicle, arm: UncertainValue) -> ImportedVehicle:
     """Convert positions from arm lengths to metres."""
-    if not imported.arm_lengths:
+    if not imported.uses_arm_lengths:
         return imported
     rotors = tuple(
         replace(
             rotor,
             position=rotor.position
-            and Several(
-                tuple(arm.value * x for x in rotor.position.values), f"{rotor.position.how}; {arm.how}", arm.spread
+            and UncertainVector(
+                tuple(arm.value * x for x in rotor.position.values),
+                f"{rotor.position.source}; {arm.source}",
+                arm.spread,
             ),
         )
         for rotor in imported.rotors
     )
-    return replace(imported, rotors=rotors, arm_lengths=False)
+    return replace(imported, rotors=rotors, uses_arm_lengths=False)
 
 
-def related(imported: Imported, estimated: Vehicle | None = None) -> Imported:
+def resolve_ratios(imported: ImportedVehicle, estimated: Vehicle | None = None) -> ImportedVehicle:
     """kM = (Q/T) kF,   Ω_max = √(W / (n h kF)),   Ω_min = a Ω_max: convert ratios to parameters once mass and kF are known
 
     W is the weight, h the thrust in hover over full thrust, and a the idle ratio of the throttle curve, else of `estimated`.
     DC motors of `estimated` become lags, with their time constant at hover.
     """
     estimated_rotors = estimated.rotors if estimated else ()
-    mass = _known(imported.mass, estimated, "body.mass", estimated.mass if estimated else 0.0)
+    mass = _file_or_estimate(imported.mass, estimated, "body.mass", estimated.mass if estimated else 0.0)
     rotors = []
     for i, rotor in enumerate(imported.rotors):
-        k_thrust = _known(
+        k_thrust = _file_or_estimate(
             rotor.k_thrust,
             estimated,
             f"rotors[{i}].k_thrust",
@@ -144,10 +152,13 @@ def related(imported: Imported, estimated: Vehicle | None = None) -> Imported:
         )
         if k_thrust and rotor.torque_ratio and rotor.k_torque is None:
             rotor = replace(
-                rotor, k_torque=derived(f"{rotor.torque_ratio.how}; with k_thrust", mul, rotor.torque_ratio, k_thrust)
+                rotor,
+                k_torque=propagate_uncertainty(
+                    f"{rotor.torque_ratio.source}; with k_thrust", mul, rotor.torque_ratio, k_thrust
+                ),
             )
         if k_thrust and mass and imported.hover and "speed_max" not in rotor.motor:
-            rotor = replace(rotor, motor={**_speeds(imported, mass, k_thrust, i, estimated), **rotor.motor})
+            rotor = replace(rotor, motor={**_motor_speeds(imported, mass, k_thrust, i, estimated), **rotor.motor})
         rotors.append(rotor)
     has_scaled_speeds = any("speed_max" in rotor.motor for rotor in rotors) and imported.hover is not None
     return replace(
@@ -155,46 +166,54 @@ def related(imported: Imported, estimated: Vehicle | None = None) -> Imported:
     )
 
 
-def _known(
-    file_value: Estimate | None, estimated: Vehicle | None, path: str, estimated_value: float
-) -> Estimate | None:
+def _file_or_estimate(
+    file_value: UncertainValue | None, estimated: Vehicle | None, path: str, estimated_value: float
+) -> UncertainValue | None:
     """Return the file's value, or that of the estimated vehicle with its spread."""
     if file_value is not None or estimated is None:
         return file_value
-    return Estimate(estimated_value, max(_find_notes(estimated.structure.spreads, path), default=0.0), "estimated")
+    return UncertainValue(
+        estimated_value, max(_find_notes(estimated.structure.relative_uncertainties, path), default=0.0), "estimated"
+    )
 
 
-def _speeds(
-    imported: Imported, mass: Estimate, k_thrust: Estimate, i: int, estimated: Vehicle | None
-) -> dict[str, Estimate]:
+def _motor_speeds(
+    imported: ImportedVehicle, mass: UncertainValue, k_thrust: UncertainValue, i: int, estimated: Vehicle | None
+) -> dict[str, UncertainValue]:
     hover_fraction, count = imported.hover, len(imported.rotors)
     assert hover_fraction is not None
 
     def max_speed(m: float, k: float, h: float) -> float:
         return math.sqrt(m * STANDARD_GRAVITY / (count * k * h))
 
-    speed_max = derived(f"{hover_fraction.how}; with mass and k_thrust", max_speed, mass, k_thrust, hover_fraction)
+    speed_max = propagate_uncertainty(
+        f"{hover_fraction.source}; with mass and k_thrust", max_speed, mass, k_thrust, hover_fraction
+    )
     motor = estimated.rotors[i].motor if estimated else None
     speeds = {"speed_max": speed_max}
     if imported.expo:
-        min_speed = idle_share(hover_fraction.value, imported.expo.value) * speed_max.value
-        speeds["speed_min"] = Estimate(min_speed, speed_max.spread, f"{imported.expo.how}; the throttle curve at hover")
+        min_speed = idle_speed_fraction(hover_fraction.value, imported.expo.value) * speed_max.value
+        speeds["speed_min"] = UncertainValue(
+            min_speed, speed_max.spread, f"{imported.expo.source}; the throttle curve at hover"
+        )
     elif isinstance(motor, Lag):
         min_speed = motor.speed_min / motor.speed_max * speed_max.value
-        speeds["speed_min"] = Estimate(
+        speeds["speed_min"] = UncertainValue(
             min_speed, speed_max.spread, "not in the file; the estimated fraction of speed_max"
         )
     else:
-        speeds["speed_min"] = Estimate(0.0, 0.0, "not in the file; 0 by default")
+        speeds["speed_min"] = UncertainValue(0.0, 0.0, "not in the file; 0 by default")
     if estimated and isinstance(motor, DcMotor):
         rotor, hover_speed = estimated.rotors[i], speed_max.value * math.sqrt(hover_fraction.value)
         stiffness = motor.constant**2 / motor.resistance + motor.damping + 2.0 * rotor.k_torque * hover_speed
-        lag = Estimate(rotor.inertia / stiffness, 0.3, "not in the file; J/(K²/R + b + 2 kM Ω) of the estimated motor")
-        speeds |= {"rise": lag, "fall": lag}
+        lag = UncertainValue(
+            rotor.inertia / stiffness, 0.3, "not in the file; J/(K²/R + b + 2 kM Ω) of the estimated motor"
+        )
+        speeds |= {"time_constant_up": lag, "time_constant_down": lag}
     return speeds
 
 
-def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
+def build_imported(imported: ImportedVehicle, estimated: Vehicle | None = None) -> Vehicle:
     """Build the vehicle of a file; take missing parameters from `estimated`, with their sources and spreads.
 
     Rotors are matched by position, or by order if the file has no positions. Optional effects of `estimated` that the file does
@@ -203,9 +222,9 @@ def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
     Raises:
         VehicleError: lists all missing fields if there is no `estimated`; or the rotor counts differ.
     """
-    lacking = [field_name for field_name in imported.lacking if field_name == "arm" or estimated is None]
+    lacking = [field_name for field_name in imported.missing_fields if field_name == "arm" or estimated is None]
     if lacking:
-        options = "--diagonal" if lacking == ["arm"] else "--like another vehicle, or --motors, --props and --battery"
+        options = "--diagonal" if lacking == ["arm"] else "--defaults-from VEHICLE, or --motors, --props and --battery"
         raise VehicleError(
             f"{imported.origin}: {imported.format} does not contain {', '.join(lacking)}: expected {options}"
         )
@@ -214,24 +233,25 @@ def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
             f"{imported.origin}: has {len(imported.rotors)} rotors, and {estimated.name}, which supplies the other parameters, "
             f"{len(estimated.rotors)}: expected equal counts"
         )
-    estimated = _aligned(estimated, imported) if estimated else None
-    imported = related(imported, estimated)
+    estimated = _align_rotors(estimated, imported) if estimated else None
+    imported = resolve_ratios(imported, estimated)
     builder = _VehicleBuilder(imported, estimated)
-    rotors = tuple(builder.rotor(i) for i in range(len(imported.rotors) or len(builder.others)))
+    rotors = tuple(builder.rotor(i) for i in range(len(imported.rotors) or len(builder.estimated_rotors)))
     effects = builder.effects()
     if imported.gravity:
-        effects["gravity"] = {"acceleration": builder.number("gravity.acceleration", imported.gravity)}
-    points = tuple(Vec3(*builder.number("contact.points", foot)) for foot in imported.feet) or derived_feet(rotors)
+        effects["gravity"] = {"acceleration": builder.take_value("gravity.acceleration", imported.gravity)}
+    points = tuple(Vec3(*builder.take_value("contact.points", foot)) for foot in imported.feet) or derived_feet(rotors)
     hull_radius = imported.effects.get("body", {}).get("radius")
     return build_vehicle(
         imported.name,
-        mass=builder.number("body.mass", imported.mass, getattr(estimated, "mass", None)),
-        inertia=builder.number("body.inertia", imported.inertia, getattr(estimated, "inertia_B", None)),
+        mass=builder.take_value("body.mass", imported.mass, getattr(estimated, "mass", None)),
+        inertia=builder.take_value("body.inertia", imported.inertia, getattr(estimated, "inertia_B", None)),
         rotors=rotors,
         actuation=builder.actuation,
         battery=builder.battery(),
         contact=ContactShape(
-            points, derived_top(points, rotors, hull_radius.value if isinstance(hull_radius, Estimate) else 0.0)
+            points,
+            derived_top_height(points, rotors, hull_radius.value if isinstance(hull_radius, UncertainValue) else 0.0),
         ),
         effects=effects,
         provenance=Provenance(
@@ -242,7 +262,7 @@ def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
     )
 
 
-def _aligned(estimated: Vehicle, imported: Imported) -> Vehicle:
+def _align_rotors(estimated: Vehicle, imported: ImportedVehicle) -> Vehicle:
     """Sort the estimated vehicle's rotors in the file's order: each file rotor takes the remaining one nearest in direction."""
     positions = [rotor.position.values for rotor in imported.rotors if rotor.position is not None]
     if not positions or len(positions) != len(estimated.rotors):
@@ -250,10 +270,11 @@ def _aligned(estimated: Vehicle, imported: Imported) -> Vehicle:
     order: list[int] = []
     for position in positions:
         remaining = [i for i in range(len(positions)) if i not in order]
-        order.append(max(remaining, key=lambda i, position=position: _alike(position, estimated.rotors[i].r_B)))  # type: ignore[misc]
+        similarity = [_direction_similarity(position, estimated.rotors[i].r_B) for i in remaining]
+        order.append(remaining[similarity.index(max(similarity))])
     new_names = {f"rotors[{old}]": f"rotors[{new}]" for new, old in enumerate(order)}
 
-    def rename_paths(notes: Iterable[tuple[str, Noted]]) -> tuple[tuple[str, Noted], ...]:
+    def rename_paths(notes: Iterable[tuple[str, Note]]) -> tuple[tuple[str, Note], ...]:
         return tuple(
             (re.sub(r"^rotors\[\d+\]", lambda match: new_names[match[0]], path), value) for path, value in notes
         )
@@ -261,12 +282,12 @@ def _aligned(estimated: Vehicle, imported: Imported) -> Vehicle:
     structure = replace(
         estimated.structure,
         sources=rename_paths(estimated.structure.sources),
-        spreads=rename_paths(estimated.structure.spreads),
+        relative_uncertainties=rename_paths(estimated.structure.relative_uncertainties),
     )
     return replace(estimated, structure=structure, rotors=tuple(estimated.rotors[i] for i in order))
 
 
-def _alike(a: Sequence[float], b: Sequence[float]) -> float:
+def _direction_similarity(a: Sequence[float], b: Sequence[float]) -> float:
     """a·b / (|a| |b|) in plan view, plus a small term for the height of coaxial rotors"""
     lengths = math.hypot(*a[:2]) * math.hypot(*b[:2])
     cosine = (a[0] * b[0] + a[1] * b[1]) / lengths if lengths > 0.0 else 0.0
@@ -276,33 +297,33 @@ def _alike(a: Sequence[float], b: Sequence[float]) -> float:
 class _VehicleBuilder:
     """Collects the parameters of the vehicle, with their sources and spreads."""
 
-    def __init__(self, imported: Imported, estimated: Vehicle | None) -> None:
+    def __init__(self, imported: ImportedVehicle, estimated: Vehicle | None) -> None:
         self.imported, self.estimated = imported, estimated
-        self.others: tuple[Rotor, ...] = estimated.rotors if estimated else ()
+        self.estimated_rotors: tuple[Rotor, ...] = estimated.rotors if estimated else ()
         self.sources: dict[str, str] = {}
         self.spreads: dict[str, float] = {}
         has_no_motors = not any(rotor.motor for rotor in imported.rotors)
         default_actuation = estimated.structure.actuation.name if estimated and has_no_motors else "normalized"
         self.actuation = imported.actuation or default_actuation
 
-    def number(self, path: str, file_value: Number | None, estimated_value: Tree = None) -> Tree:
+    def take_value(self, path: str, file_value: Number | None, estimated_value: Tree = None) -> Tree:
         """Return the file's value, or that of the estimated vehicle, and record its source and spread."""
         if file_value is not None:
-            self.sources[path] = file_value.how
+            self.sources[path] = file_value.source
             if file_value.spread > 0.0:
                 self.spreads[path] = file_value.spread
-            return file_value.value if isinstance(file_value, Estimate) else file_value.values
+            return file_value.value if isinstance(file_value, UncertainValue) else file_value.values
         if self.estimated is None or estimated_value is None:
             raise VehicleError(f"{self.imported.origin}: {self.imported.format} does not contain {path}: expected it")
         structure = self.estimated.structure
         sources = _find_notes(structure.sources, path) or [f"as in {self.estimated.name}"]
         self.sources[path] = f"not in the file; {'; '.join(dict.fromkeys(sources))}"
-        if spread := max(_find_notes(structure.spreads, path), default=0.0):
+        if spread := max(_find_notes(structure.relative_uncertainties, path), default=0.0):
             self.spreads[path] = spread
         return estimated_value
 
     def record(self, path: str, record: Record) -> dict[str, Tree]:
-        values = {key: self.number(f"{path}.{key}", value) for key, value in record.items()}
+        values = {key: self.take_value(f"{path}.{key}", value) for key, value in record.items()}
         return {
             key: Vec3(*value) if isinstance(value, tuple) and len(value) == 3 else value
             for key, value in values.items()
@@ -310,28 +331,32 @@ class _VehicleBuilder:
 
     def rotor(self, i: int) -> Rotor:
         file_rotor = self.imported.rotors[i] if self.imported.rotors else ImportedRotor()
-        estimated_rotor = self.others[i] if self.others else None
+        estimated_rotor = self.estimated_rotors[i] if self.estimated_rotors else None
         path = f"rotors[{i}]"
         axis = file_rotor.axis if self.imported.rotors else None
-        axis_B = Vec3(*self.number(f"{path}.axis", axis, getattr(estimated_rotor, "axis_B", None)))
+        axis_B = Vec3(*self.take_value(f"{path}.axis", axis, getattr(estimated_rotor, "axis_B", None)))
         spin = estimated_rotor.spin if file_rotor.spin is None and estimated_rotor else file_rotor.spin
         values = {}
         for key in ("k_thrust", "k_torque", "inertia", "radius"):
             if getattr(file_rotor, key) is not None or estimated_rotor or key not in Rotor._field_defaults:
-                values[key] = self.number(
+                values[key] = self.take_value(
                     f"{path}.{key}", getattr(file_rotor, key), getattr(estimated_rotor, key, None)
                 )
-        r_B = Vec3(*self.number(f"{path}.position", file_rotor.position, getattr(estimated_rotor, "r_B", None)))
+        r_B = Vec3(*self.take_value(f"{path}.position", file_rotor.position, getattr(estimated_rotor, "r_B", None)))
         return Rotor(r_B, axis_B, spin, motor=self.motor(i, file_rotor), **values)
 
     def motor(self, i: int, file_rotor: ImportedRotor) -> Lag | DcMotor:
-        motor_type = _motor(self.actuation)
-        estimated_motor = self.others[i].motor if self.others and isinstance(self.others[i].motor, motor_type) else None
+        motor_type = _motor_type(self.actuation)
+        estimated_motor = (
+            self.estimated_rotors[i].motor
+            if self.estimated_rotors and isinstance(self.estimated_rotors[i].motor, motor_type)
+            else None
+        )
         fields = {}
-        for key in fields_of(motor_type):
+        for key, record_field in record_fields(motor_type).items():
             if key in file_rotor.motor or estimated_motor or key not in motor_type._field_defaults:
-                path = f"rotors[{i}].motor.{key}"
-                fields[key] = self.number(path, file_rotor.motor.get(key), getattr(estimated_motor, key, None))
+                path = f"rotors[{i}].motor.{record_field.key}"
+                fields[key] = self.take_value(path, file_rotor.motor.get(key), getattr(estimated_motor, key, None))
         motor: Lag | DcMotor = motor_type(**fields)
         return motor
 
@@ -348,13 +373,14 @@ class _VehicleBuilder:
             else None
         )
         fields = {
-            key: self.number(f"battery[0].{key}", file_battery.get(key), getattr(estimated_cell, key, None))
-            for key in fields_of(Thevenin)
+            key: self.take_value(f"battery[0].{key}", file_battery.get(key), getattr(estimated_cell, key, None))
+            for key in record_fields(Thevenin)
         }
         return (Thevenin(**fields),)
 
     def effects(self) -> dict[str, object]:
-        """Return the tables of the file's effects by name, and those of the estimated vehicle that it does not mention."""
+        """Return the tables of the file's effects by name, and those of the estimated vehicle that the file does not
+        mention."""
         tables: dict[str, object] = {}
         for name, values in self.imported.effects.items():
             model = self.imported.models.get(name)
@@ -364,7 +390,7 @@ class _VehicleBuilder:
         roles = {model.role for name in self.imported.effects for model in OPTIONS[name].models.values()}
         roles &= {Role.ROTOR_AIR}
         for effect, record in zip(self.estimated.structure.effects, self.estimated.parameters, strict=True):
-            option = option_of(effect, self.estimated)
+            option = effect_option(effect, self.estimated)
             if option is None or option.name in tables or effect.role in roles:
                 continue
             tables[option.name] = record
@@ -375,11 +401,13 @@ class _VehicleBuilder:
             self.sources.update(
                 (path, f"not in the file; {source}") for path, source in structure.sources if path.startswith(prefix)
             )
-            self.spreads.update((path, spread) for path, spread in structure.spreads if path.startswith(prefix))
+            self.spreads.update(
+                (path, spread) for path, spread in structure.relative_uncertainties if path.startswith(prefix)
+            )
         return tables
 
 
-def _find_notes(notes: Iterable[tuple[str, Noted]], path: str) -> list[Noted]:
+def _find_notes(notes: Iterable[tuple[str, Note]], path: str) -> list[Note]:
     """Return the notes on a value, on its components (arm and azimuth of a position), or on the table for all rotors."""
     table, _, key = path.rpartition(".")
     shared_table = re.sub(r"^rotors\[\d+\]\.motor", "motor", re.sub(r"^rotors\[\d+\]$", "rotor", table))
@@ -388,10 +416,11 @@ def _find_notes(notes: Iterable[tuple[str, Noted]], path: str) -> list[Noted]:
     return [value for note_path, value in notes if note_path in paths]
 
 
-def _motor(actuation: str | None) -> type[Lag] | type[DcMotor]:
+def _motor_type(actuation: str | None) -> type[Lag] | type[DcMotor]:
     return DcMotor if actuation == "duty" else Lag
 
 
-def _asked(record_type: type[Tree]) -> Iterator[str]:
-    """Fields of a record without a default."""
-    return (key for key in fields_of(record_type) if key not in record_type._field_defaults)
+def _required_keys(record_type: type[Tree]) -> dict[str, str]:
+    """Return the keys of the fields of a record without a default, by field."""
+    fields = record_fields(record_type)
+    return {name: field.key for name, field in fields.items() if name not in record_type._field_defaults}

@@ -17,16 +17,16 @@ from xml.etree.ElementTree import Element, tostring
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3
-from samara.core.budget import Budget, path_beside
+from samara.core.budget import Budget, resolve_sibling_path
 from samara.core.lazy_import import MissingExtraError
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.core.types import Array
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Several
-from samara.vehicles.exchange.link_tree import Mass, together
-from samara.vehicles.exchange.safe_xml import MAX_LINKS, Node, read_xml, xml_budget
-from samara.vehicles.parts.uncertain import Estimate, given
+from samara.vehicles.exchange.imported_vehicle import ImportedRotor, ImportedVehicle, UncertainVector
+from samara.vehicles.exchange.link_tree import RigidBody, combine_bodies
+from samara.vehicles.exchange.safe_xml import MAX_LINKS, XmlNode, read_xml, xml_budget
+from samara.vehicles.parts.uncertain import UncertainValue, exact_value
 
 Mujoco: TypeAlias = Any
 """The module mujoco or an object of it, which has no type stubs."""
@@ -45,13 +45,13 @@ _IGNORED_SECTIONS = (
     "size",  # memory reservations only
 )
 _ALLOCATION_KEYS = ("actdim", "nsample")  # array sizes that MuJoCo allocates per element
-MAX_ALLOCATED = 100
-MAX_ELEMENTS = 10_000  # MuJoCo's time grows with the square of the shapes
-_NO_NUMBER = re.compile(r"(?:^|\s)[+-]?(?:nan|inf|infinity)(?:\s|$)", re.IGNORECASE)  # MuJoCo treats them as "not set"
+MAX_ALLOCATION = 100
+MAX_ELEMENTS = 10_000  # MuJoCo's computing time grows with the square of the number of shapes
+_NON_FINITE = re.compile(r"(?:^|\s)[+-]?(?:nan|inf|infinity)(?:\s|$)", re.IGNORECASE)  # MuJoCo treats them as "not set"
 _PLACEHOLDER = "0 0 0 1e-3 0 0 0 1e-3 0 0 0 1e-3"  # a tetrahedron that replaces every mesh
 
 
-def read_mjcf(path: Path) -> Imported:
+def read_mjcf(path: Path) -> ImportedVehicle:
     """Read the vehicle of an MJCF file, which has one body with actuators."""
     root = read_xml(path)
     if root.tag != "mujoco":
@@ -73,7 +73,7 @@ def read_mjcf(path: Path) -> Imported:
         raise VehicleError(f"{root.origin}: MuJoCo reports {message!r}: expected a model that it compiles") from None
     finally:
         mujoco.set_mju_user_warning(previous_handler)
-    return _aircraft(root, mujoco, model, data)
+    return _read_model(root, mujoco, model, data)
 
 
 def _mujoco() -> Mujoco:
@@ -87,7 +87,7 @@ def _mujoco() -> Mujoco:
 # Sanitise the text for MuJoCo ----------------------------------------------------------------------------------------
 
 
-def _sanitise(root: Node, folder: Path, budget: Budget) -> Element:
+def _sanitise(root: XmlNode, folder: Path, budget: Budget) -> Element:
     """Insert the includes, and remove everything that would open another file or has no influence on flight."""
     sanitised = Element("mujoco", root.element.attrib)
     sanitised.extend(list(_sections(root, folder, budget, 0)))
@@ -99,15 +99,15 @@ def _sanitise(root: Node, folder: Path, budget: Budget) -> Element:
         for key in ("texture", "material", "hfield", "skin", "plugin"):
             element.attrib.pop(key, None)
         for key, text in element.attrib.items():
-            if key != "name" and _NO_NUMBER.search(text):
-                raise root.error(f"has {element.tag} {key} = {shown(text)}: expected finite numbers")
+            if key != "name" and _NON_FINITE.search(text):
+                raise root.error(f"has {element.tag} {key} = {quote_value(text)}: expected finite numbers")
         for key in _ALLOCATION_KEYS:
-            if not re.fullmatch(r"\s*-?\d{1,9}\s*", text := element.get(key, "1")) or int(text) > MAX_ALLOCATED:
-                raise root.error(f"has {element.tag} {key} = {shown(text)}: expected at most {MAX_ALLOCATED}")
+            if not re.fullmatch(r"\s*-?\d{1,9}\s*", text := element.get(key, "1")) or int(text) > MAX_ALLOCATION:
+                raise root.error(f"has {element.tag} {key} = {quote_value(text)}: expected at most {MAX_ALLOCATION}")
     return sanitised
 
 
-def _sections(root: Node, folder: Path, budget: Budget, depth: int) -> Iterator[Element]:
+def _sections(root: XmlNode, folder: Path, budget: Budget, depth: int) -> Iterator[Element]:
     budget.require_depth(depth, "elements and includes")
     for section in root.children():
         if section.tag == "include":
@@ -121,18 +121,18 @@ def _sections(root: Node, folder: Path, budget: Budget, depth: int) -> Iterator[
             yield _expand_section(section, folder, budget, depth)
 
 
-def _read_include(node: Node, folder: Path, budget: Budget) -> Node:
+def _read_include(node: XmlNode, folder: Path, budget: Budget) -> XmlNode:
     name = node.attribute("file")
     try:
-        path = path_beside(folder, name)
+        path = resolve_sibling_path(folder, name)
     except ValueError:
-        raise node.error(f"file = {shown(name)}: expected a file beside this one") from None
+        raise node.error(f"file = {quote_value(name)}: expected a file beside this one") from None
     if not path.is_file():
-        raise node.error(f"file = {shown(name)}: expected an existing file")
+        raise node.error(f"file = {quote_value(name)}: expected an existing file")
     return read_xml(path, budget=budget)
 
 
-def _expand_section(node: Node, folder: Path, budget: Budget, depth: int) -> Element:
+def _expand_section(node: XmlNode, folder: Path, budget: Budget, depth: int) -> Element:
     """Expand the includes of a section, and remove plugins and rendering elements."""
     budget.require_depth(depth, "elements and includes")
     copy = Element(node.tag, node.element.attrib)
@@ -153,11 +153,11 @@ def _expand_section(node: Node, folder: Path, budget: Budget, depth: int) -> Ele
         ):
             copy.append(_expand_section(element, folder, budget, depth + 1))
         elif element.tag in ("flexcomp", "composite", "replicate"):
-            raise element.error("is not a body of a multirotor: expected bodies that are written out")
+            raise element.error("generates bodies: expected each body as its own element")
     return copy
 
 
-def _assets(node: Node) -> Element:
+def _assets(node: XmlNode) -> Element:
     """Replace meshes by a tiny tetrahedron with the same name."""
     assets = Element("asset")
     for mesh in node.children("mesh"):
@@ -166,7 +166,7 @@ def _assets(node: Node) -> Element:
     return assets
 
 
-def _check_meshes(root: Node, mujoco: Mujoco, spec: Mujoco) -> None:
+def _check_meshes(root: XmlNode, mujoco: Mujoco, spec: Mujoco) -> None:
     """Raise an error if a mass comes from a mesh, as meshes are not opened."""
     for geom in spec.geoms:
         if geom.type == mujoco.mjtGeom.mjGEOM_MESH and not geom.parent.explicitinertial and geom.mass != 0.0:
@@ -179,16 +179,18 @@ def _check_meshes(root: Node, mujoco: Mujoco, spec: Mujoco) -> None:
 # Read the compiled model ---------------------------------------------------------------------------------------------
 
 
-def _aircraft(root: Node, mujoco: Mujoco, model: Mujoco, data: Mujoco) -> Imported:
+def _read_model(root: XmlNode, mujoco: Mujoco, model: Mujoco, data: Mujoco) -> ImportedVehicle:
     actuators = range(model.nu)
     if not model.nu:
         raise root.error("has no actuators: expected a motor at a site for each rotor")
     for i in actuators:
         if model.actuator_trntype[i] != mujoco.mjtTrn.mjTRN_SITE:
-            raise root.error(f"has the actuator {_name(model, i)} at no site: expected rotors, motors at a site each")
+            raise root.error(
+                f"has the actuator {_actuator_name(model, i)} at no site: expected a motor at a site for each rotor"
+            )
     root_bodies = {int(model.body_rootid[model.site_bodyid[model.actuator_trnid[i][0]]]) for i in actuators}
     if len(root_bodies) != 1 or 0 in root_bodies:
-        raise root.error(f"has actuators on {len(root_bodies)} bodies of the world: expected one body that flies")
+        raise root.error(f"has actuators on {len(root_bodies)} bodies of the world: expected one flying body")
     body = root_bodies.pop()
     rotation = data.xmat[body].reshape(3, 3)
 
@@ -201,14 +203,14 @@ def _aircraft(root: Node, mujoco: Mujoco, model: Mujoco, data: Mujoco) -> Import
             axes = rotation.T @ data.ximat[i].reshape(3, 3)
             inertia = axes @ np.diag(model.body_inertia[i]) @ axes.T
             body_inertia = Mat3(*(float(x) for x in (0.5 * (inertia + inertia.T)).ravel()))
-            parts.append(Mass(float(model.body_mass[i]), body_position(data.xipos[i]), body_inertia))
-    total = together(parts)
+            parts.append(RigidBody(float(model.body_mass[i]), body_position(data.xipos[i]), body_inertia))
+    total = combine_bodies(parts)
     if not total.mass > 0.0:
-        raise root.error("has a flying body without mass: expected one")
+        raise root.error("has a flying body without mass: expected one with mass")
     name = model.body(body).name or "body"
     source = f"{root.origin}: body {name}"
     rotors = [_rotor(root, mujoco, model, data, i, rotation, body_position, total.centre) for i in actuators]
-    max_thrusts = [_most(root, model, i) for i in actuators]
+    max_thrusts = [_max_thrust(root, model, i) for i in actuators]
     hover = total.mass * STANDARD_GRAVITY / sum(max_thrusts)
     if max(max_thrusts) - min(max_thrusts) > 1e-9 * max(max_thrusts) or not 0.0 < hover < 1.0:
         raise root.error(
@@ -218,33 +220,35 @@ def _aircraft(root: Node, mujoco: Mujoco, model: Mujoco, data: Mujoco) -> Import
     notes = ["MuJoCo has thrust by command and no rotor speed: kF and its motors are not in the file"]
     if model.opt.density > 0.0 or model.opt.viscosity > 0.0:
         notes.append("density and viscosity, MuJoCo's drag by the shape of its bodies, are left out")
-    return Imported(
+    return ImportedVehicle(
         root.attribute("model", "") or name,
         root.origin,
         FORMAT,
-        mass=given(total.mass, f"{source}: the sum over its bodies"),
-        inertia=Several(tuple(total.inertia), f"{source}: its bodies about their common centre of mass"),
+        mass=exact_value(total.mass, f"{source}: the sum over its bodies"),
+        inertia=UncertainVector(tuple(total.inertia), f"{source}: its bodies about their common centre of mass"),
         rotors=tuple(replace(rotor, motor=_lag(root, mujoco, model, i)) for i, rotor in enumerate(rotors)),
-        hover=given(hover, f"{root.origin}: ctrlrange, with gear and mass"),
+        hover=exact_value(hover, f"{root.origin}: ctrlrange, with gear and mass"),
         description=f"{root.attribute('model', '') or name}, from {FORMAT}",
         notes=tuple(notes),
     )
 
 
-def _name(model: Mujoco, i: int) -> str:
-    return shown(model.actuator(i).name or i)
+def _actuator_name(model: Mujoco, i: int) -> str:
+    return quote_value(model.actuator(i).name or i)
 
 
-def _most(root: Node, model: Mujoco, i: int) -> float:
+def _max_thrust(root: XmlNode, model: Mujoco, i: int) -> float:
     """Maximum thrust: gain · ctrl_max · |force of the gear|  [N]"""
     gear, gain = model.actuator_gear[i], float(model.actuator_gainprm[i][0])
     if not model.actuator_ctrllimited[i]:
-        raise root.error(f"has the actuator {_name(model, i)} without a ctrlrange: expected the range of its thrust")
+        raise root.error(
+            f"has the actuator {_actuator_name(model, i)} without a ctrlrange: expected the range of its thrust"
+        )
     return gain * float(model.actuator_ctrlrange[i][1]) * math.hypot(*gear[:3])
 
 
 def _rotor(
-    root: Node,
+    root: XmlNode,
     mujoco: Mujoco,
     model: Mujoco,
     data: Mujoco,
@@ -254,40 +258,45 @@ def _rotor(
     centre: Vec3,
 ) -> ImportedRotor:
     site, gear = int(model.actuator_trnid[i][0]), np.array(model.actuator_gear[i], dtype=float)
-    source = f"{root.origin}: actuator {_name(model, i)}"
+    source = f"{root.origin}: actuator {_actuator_name(model, i)}"
     force = math.hypot(*gear[:3])
     if not force > 0.0:
-        raise root.error(f"has the actuator {_name(model, i)} with a torque and no force: expected rotors with thrust")
+        raise root.error(
+            f"has the actuator {_actuator_name(model, i)} with a torque and no force: expected rotors with thrust"
+        )
     if (
         model.actuator_biastype[i] != mujoco.mjtBias.mjBIAS_NONE
         or model.actuator_gaintype[i] != mujoco.mjtGain.mjGAIN_FIXED
     ):
         raise root.error(
-            f"has the actuator {_name(model, i)} that is not a plain motor: expected force in proportion to ctrl"
+            f"has the actuator {_actuator_name(model, i)} that is not a plain motor: expected force in proportion to ctrl"
         )
     direction = gear[:3] / force
     torque = float(gear[3:] @ direction)
     if math.hypot(*(gear[3:] - torque * direction)) > 1e-6 * (abs(torque) + 1e-9):
-        raise root.error(f"has the actuator {_name(model, i)} whose torque is not along its force: expected a rotor")
+        raise root.error(
+            f"has the actuator {_actuator_name(model, i)} whose torque is not along its force: expected a rotor"
+        )
     axis = rotation.T @ data.site_xmat[site].reshape(3, 3) @ direction
     axis = axis / math.hypot(*axis)
-    ratio = Estimate(abs(torque) / force, 0.0, f"{source}: gear") if torque else None
+    ratio = UncertainValue(abs(torque) / force, 0.0, f"{source}: gear") if torque else None
     return ImportedRotor(
-        position=Several(
+        position=UncertainVector(
             tuple(body_position(data.site_xpos[site]) - centre), f"{source}: its site, from the common centre of mass"
         ),
-        axis=Several(tuple(float(x) for x in axis), f"{source}: the force of its gear"),
+        axis=UncertainVector(tuple(float(x) for x in axis), f"{source}: the force of its gear"),
         spin=None if not torque else -1 if torque > 0.0 else 1,
         torque_ratio=ratio,
     )
 
 
-def _lag(root: Node, mujoco: Mujoco, model: Mujoco, i: int) -> dict[str, Estimate]:
+def _lag(root: XmlNode, mujoco: Mujoco, model: Mujoco, i: int) -> dict[str, UncertainValue]:
     """Return the time constant of a motor with a filter; nothing for one that responds instantly, as no rotor does."""
     filters = (mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT)
     if int(model.actuator_dyntype[i]) not in (int(filter_type) for filter_type in filters):
         return {}
-    lag = given(
-        float(model.actuator_dynprm[i][0]), f"{root.origin}: dynprm of actuator {_name(model, i)}, small changes"
+    lag = exact_value(
+        float(model.actuator_dynprm[i][0]),
+        f"{root.origin}: dynprm of actuator {_actuator_name(model, i)}, small changes",
     )
-    return {"rise": lag, "fall": lag}
+    return {"time_constant_up": lag, "time_constant_down": lag}

@@ -18,12 +18,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from samara.core.budget import Budget
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Record, Several
-from samara.vehicles.exchange.safe_xml import finite
+from samara.vehicles.exchange.imported_vehicle import ImportedRotor, ImportedVehicle, Record, UncertainVector
+from samara.vehicles.exchange.safe_xml import require_finite
 from samara.vehicles.exchange.throttle import typical_radius
-from samara.vehicles.parts.uncertain import Estimate
+from samara.vehicles.parts.uncertain import UncertainValue
 
 Value: TypeAlias = Any
 """A float, a text, an array, or a list or dict of values."""
@@ -50,7 +50,7 @@ MAX_FILE_BYTES = 100_000
 MAX_VALUES = 20_000  # counts a list once for each reference to it
 
 
-def assigned(text: str, origin: str) -> dict[str, Value]:
+def parse_assignments(text: str, origin: str) -> dict[str, Value]:
     """Return the assigned values by name: floats, texts, NumPy arrays of floats, and dicts and lists of them."""
     budget = Budget(origin, VehicleError, max_bytes=MAX_FILE_BYTES, max_nodes=MAX_VALUES)
     budget.spend_bytes(len(text), "characters")
@@ -84,10 +84,10 @@ def _statement(node: ast.stmt, names: dict[str, Value], origin: str, budget: Bud
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         names[node.targets[0].id] = _value(node.value, names, origin, budget)
         return
-    raise _code(node, origin)
+    raise _code_error(node, origin)
 
 
-def _code(node: ast.AST, origin: str) -> VehicleError:
+def _code_error(node: ast.AST, origin: str) -> VehicleError:
     code = ast.unparse(node).splitlines()[0][:60]
     return VehicleError(
         f"{origin}: line {getattr(node, 'lineno', 0)}, {code}: expected numbers; no code of a file is executed"
@@ -112,10 +112,12 @@ def _value(node: ast.expr, names: Mapping[str, Value], origin: str, budget: Budg
     elif isinstance(node, ast.Name) and node.id in names:
         return _copy(names[node.id], budget)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
-        operand = _number(_value(node.operand, names, origin, budget), node, origin)
+        operand = _require_number(_value(node.operand, names, origin, budget), node, origin)
         return -operand if isinstance(node.op, ast.USub) else operand
     elif isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
-        a, b = (_number(_value(operand, names, origin, budget), node, origin) for operand in (node.left, node.right))
+        a, b = (
+            _require_number(_value(operand, names, origin, budget), node, origin) for operand in (node.left, node.right)
+        )
         with np.errstate(all="raise"):
             return _require_small(OPERATIONS[type(node.op)](a, b), node, origin)
     elif isinstance(node, (ast.List, ast.Tuple)):
@@ -135,36 +137,36 @@ def _value(node: ast.expr, names: Mapping[str, Value], origin: str, budget: Budg
             return _require_small(np.array(argument, dtype=float), node, origin)
         if name in FUNCTIONS:
             with np.errstate(all="raise"):
-                return FUNCTIONS[name](_number(argument, node, origin))
-    raise _code(node, origin)
+                return FUNCTIONS[name](_require_number(argument, node, origin))
+    raise _code_error(node, origin)
 
 
 def _is_module_attribute(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in MODULES
 
 
-def _number(value: Value, node: ast.expr, origin: str) -> Value:
+def _require_number(value: Value, node: ast.expr, origin: str) -> Value:
     if isinstance(value, (float, np.ndarray)):
         return value
-    raise _code(node, origin)
+    raise _code_error(node, origin)
 
 
 def _require_small(value: Value, node: ast.expr, origin: str) -> Value:
     if isinstance(value, complex) or (isinstance(value, np.ndarray) and value.size > MAX_ARRAY_SIZE):
-        raise _code(node, origin)
+        raise _code_error(node, origin)
     return value
 
 
 FORMAT = "a parameter file of RotorPy"
-LEFT_OUT = ("k_h", "k_flap")
+IGNORED_KEYS = ("k_h", "k_flap")
 GRAVITY = 9.81  # [m/s²], RotorPy's
 
 
-def rotorpy_file(text: str, origin: str) -> Imported:
+def rotorpy_file(text: str, origin: str) -> ImportedVehicle:
     """Read a vehicle from the text of a parameter file of RotorPy."""
     tables = [
         parameters
-        for parameters in assigned(text, origin).values()
+        for parameters in parse_assignments(text, origin).values()
         if isinstance(parameters, dict) and "rotor_pos" in parameters
     ]
     if len(tables) != 1:
@@ -174,22 +176,22 @@ def rotorpy_file(text: str, origin: str) -> Imported:
     def value(key: str, default: float | None = None) -> float:
         if key not in parameters and default is None:
             raise VehicleError(f"{origin}: {key} is missing; expected it in {FORMAT}")
-        return finite(_plain(parameters.get(key, default)), f"{origin}: {key}")
+        return require_finite(_unwrap_scalar(parameters.get(key, default)), f"{origin}: {key}")
 
-    def number(key: str) -> Estimate:
-        return Estimate(value(key), 0.0, f"{file}: {key}")
+    def number(key: str) -> UncertainValue:
+        return UncertainValue(value(key), 0.0, f"{file}: {key}")
 
     rows = tuple(value(key) for key in ("Ixx", "Ixy", "Ixz", "Ixy", "Iyy", "Iyz", "Ixz", "Iyz", "Izz"))
     positions, directions = _rotors(parameters, origin)
     motor = {
         "speed_min": number("rotor_speed_min"),
         "speed_max": number("rotor_speed_max"),
-        "rise": number("tau_m"),
-        "fall": number("tau_m"),
+        "time_constant_up": number("tau_m"),
+        "time_constant_down": number("tau_m"),
     }
     rotors = tuple(
         ImportedRotor(
-            position=Several(position, f"{file}: rotor_pos, {name}"),
+            position=UncertainVector(position, f"{file}: rotor_pos, {name}"),
             spin=-direction,
             k_thrust=number("k_eta"),
             k_torque=number("k_m"),
@@ -201,56 +203,58 @@ def rotorpy_file(text: str, origin: str) -> Imported:
     effects: dict[str, Record] = {}
     if value("k_d", 0.0) or value("k_z", 0.0):
         effects["rotor_drag"] = {
-            "coefficient": Estimate(value("k_d", 0.0), 0.0, f"{file}: k_d"),
-            "axial": Estimate(value("k_z", 0.0), 0.0, f"{file}: k_z"),
+            "coefficient": UncertainValue(value("k_d", 0.0), 0.0, f"{file}: k_d"),
+            "axial": UncertainValue(value("k_z", 0.0), 0.0, f"{file}: k_z"),
         }
     drag = tuple(value(key, 0.0) for key in ("c_Dx", "c_Dy", "c_Dz"))
     if any(drag):
         common, source = min(drag), f"{file}: c_Dx, c_Dy, c_Dz"
         effects["drag"] = {
-            "isotropic": Estimate(common, 0.0, f"{source}; the common part"),
-            "quadratic": Several(
+            "isotropic": UncertainValue(common, 0.0, f"{source}; the common part"),
+            "quadratic": UncertainVector(
                 tuple(coefficient - common for coefficient in drag), f"{source}; less the common part"
             ),
         }
-    ignored = [f"{key} = {value(key):g}" for key in LEFT_OUT if value(key, 0.0)]
-    return Imported(
+    ignored = [f"{key} = {value(key):g}" for key in IGNORED_KEYS if value(key, 0.0)]
+    return ImportedVehicle(
         name=re.sub(r"\W+", "_", Path(origin).stem.removesuffix("_params")) or "rotorpy",
         origin=origin,
         format=FORMAT,
         mass=number("mass"),
-        inertia=Several(rows, f"{file}: Ixx, Ixy, …"),
+        inertia=UncertainVector(rows, f"{file}: Ixx, Ixy, …"),
         rotors=rotors,
         actuation="speed",
         effects=effects,
-        gravity=Estimate(GRAVITY, 0.0, "RotorPy's multirotor.py"),
+        gravity=UncertainValue(GRAVITY, 0.0, "RotorPy's multirotor.py"),
         description=f"{file}, from RotorPy",
         notes=(f"left out, without a counterpart: {', '.join(ignored)}",) if ignored else (),
     )
 
 
-def _plain(value: Value) -> Value:
+def _unwrap_scalar(value: Value) -> Value:
     return value.item() if isinstance(value, (np.generic, np.ndarray)) and value.size == 1 else value
 
 
 def _rotors(parameters: Mapping[str, Value], origin: str) -> tuple[list[tuple[str, tuple[float, ...]]], list[int]]:
     positions, directions = parameters["rotor_pos"], parameters.get("rotor_directions")
     if not isinstance(positions, dict) or not positions:
-        raise VehicleError(f"{origin}: rotor_pos = {shown(positions)}: expected a dict with a position for each rotor")
+        raise VehicleError(
+            f"{origin}: rotor_pos = {quote_value(positions)}: expected a dict with a position for each rotor"
+        )
     hubs = []
     for name, position in positions.items():
         numbers = np.asarray(position, dtype=float).ravel() if isinstance(position, (list, np.ndarray)) else np.zeros(0)
         if numbers.size != 3:
-            raise VehicleError(f"{origin}: rotor_pos, {name} = {shown(position)}: expected three numbers")
-        hubs.append((str(name), tuple(finite(float(x), f"{origin}: rotor_pos, {name}") for x in numbers)))
+            raise VehicleError(f"{origin}: rotor_pos, {name} = {quote_value(position)}: expected three numbers")
+        hubs.append((str(name), tuple(require_finite(float(x), f"{origin}: rotor_pos, {name}") for x in numbers)))
     spins = list(np.asarray(directions, dtype=float).ravel()) if isinstance(directions, (list, np.ndarray)) else []
     if len(spins) != len(hubs) or not all(parameters in (-1.0, 1.0) for parameters in spins):
         raise VehicleError(
-            f"{origin}: rotor_directions = {shown(directions)}: expected 1 or -1 for each of {len(hubs)} rotors"
+            f"{origin}: rotor_directions = {quote_value(directions)}: expected 1 or -1 for each of {len(hubs)} rotors"
         )
-    rotor_count = _plain(parameters.get("num_rotors", float(len(hubs))))
+    rotor_count = _unwrap_scalar(parameters.get("num_rotors", float(len(hubs))))
     if not isinstance(rotor_count, float) or rotor_count != len(hubs):
         raise VehicleError(
-            f"{origin}: num_rotors = {shown(rotor_count)}: expected {len(hubs)}, the length of rotor_pos"
+            f"{origin}: num_rotors = {quote_value(rotor_count)}: expected {len(hubs)}, the length of rotor_pos"
         )
     return hubs, [int(parameters) for parameters in spins]

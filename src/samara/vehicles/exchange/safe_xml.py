@@ -1,7 +1,7 @@
 """Read untrusted XML and parameter files without executing, fetching or expanding anything; report errors in one sentence.
 
-No document types and so no entities (defusedxml), no file larger than 16 MB, only finite numbers. A `Node` is an element with
-its file name and its location in the file, for error messages.
+Document types, and with them entities, are rejected (defusedxml), and so are files larger than 16 MB and numbers that
+are not finite. An `XmlNode` is an element with its file name and its location in the file, for error messages.
 """
 
 import math
@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
-from samara.core.budget import LARGEST_TEXT, Budget, read_bytes
-from samara.core.quantity import LARGEST
-from samara.core.sanitise import shown
+from samara.core.budget import MAX_TEXT_BYTES, Budget, read_bytes
+from samara.core.quantity import MAX_MAGNITUDE
+from samara.core.sanitise import quote_value
 from samara.vehicles.check import VehicleError
 
-MAX_XML_NODES = 200_000  # tags and attributes, over all files
+MAX_XML_NODES = 200_000  # tags and attributes, summed over all files
 MAX_XML_DEPTH = 40  # nested elements; real files have ten
 MAX_INCLUDES = 100
 MAX_LINKS = 2000  # rigid bodies of one aircraft
 
 
-class Node:
+class XmlNode:
     """An element of an XML file, with the name of the file and its ancestors for error messages."""
 
     def __init__(self, element: Element, origin: str, ancestors: tuple[str, ...] = ()) -> None:
         self.element, self.origin = element, origin
         name = element.get("name")
-        label = f"{element.tag} {shown(name)}" if name is not None else str(element.tag)
-        self.way = (*ancestors[-3:], label)
+        label = f"{element.tag} {quote_value(name)}" if name is not None else str(element.tag)
+        self.ancestors = (*ancestors[-3:], label)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Location in the file: the element and its three nearest ancestors."""
-        return "/".join(self.way)
+        return "/".join(self.ancestors)
 
     @property
     def tag(self) -> str:
@@ -54,14 +54,16 @@ class Node:
     def has(self, key: str) -> bool:
         return key in self.element.attrib
 
-    def children(self, *tags: str) -> Iterator["Node"]:
+    def children(self, *tags: str) -> Iterator["XmlNode"]:
         """Iterate over the children with these tags, or over all, in the file's order."""
-        return (Node(element, self.origin, self.way) for element in self.element if not tags or element.tag in tags)
+        return (
+            XmlNode(element, self.origin, self.ancestors) for element in self.element if not tags or element.tag in tags
+        )
 
-    def child(self, tag: str) -> "Node | None":
+    def child(self, tag: str) -> "XmlNode | None":
         return next(self.children(tag), None)
 
-    def need(self, tag: str) -> "Node":
+    def require_child(self, tag: str) -> "XmlNode":
         child = self.child(tag)
         if child is None:
             raise self.error(f"has no <{tag}>: expected one")
@@ -81,14 +83,14 @@ class Node:
         child = self.child(tag)
         if child is None and default is not None:
             return default
-        return self.need(tag).numbers_of(self.text(tag), 1)[0]
+        return self.require_child(tag).parse_numbers(self.text(tag), 1)[0]
 
     def attribute_number(self, key: str, default: float | None = None) -> float:
         if default is not None and not self.has(key):
             return default
-        return self.numbers_of(self.attribute(key), 1, key)[0]
+        return self.parse_numbers(self.attribute(key), 1, key)[0]
 
-    def numbers_of(self, text: str, count: int, key: str = "") -> tuple[float, ...]:
+    def parse_numbers(self, text: str, count: int, key: str = "") -> tuple[float, ...]:
         """Parse `count` finite numbers, separated by white space."""
         try:
             numbers = tuple(float(word) for word in text.split())
@@ -96,12 +98,12 @@ class Node:
             numbers = ()
         if len(numbers) != count or "_" in text or not all(math.isfinite(value) for value in numbers):
             requirement = "a finite number" if count == 1 else f"{count} finite numbers"
-            raise self.error(f"{f'{key} ' if key else ''}= {shown(text)}: expected {requirement}")
+            raise self.error(f"{f'{key} ' if key else ''}= {quote_value(text)}: expected {requirement}")
         return numbers
 
     def error(self, message: str) -> VehicleError:
         """Create an error with one sentence about this element."""
-        return VehicleError(f"{self.origin}: {self.place} {message}")
+        return VehicleError(f"{self.origin}: {self.location} {message}")
 
 
 def xml_budget(origin: object, max_nodes: int = MAX_XML_NODES) -> Budget:
@@ -109,14 +111,14 @@ def xml_budget(origin: object, max_nodes: int = MAX_XML_NODES) -> Budget:
     return Budget(
         origin,
         VehicleError,
-        max_bytes=LARGEST_TEXT,
+        max_bytes=MAX_TEXT_BYTES,
         max_nodes=max_nodes,
         max_depth=MAX_XML_DEPTH,
         max_expansions=MAX_INCLUDES,
     )
 
 
-def read_xml(path: Path, origin: str | None = None, budget: Budget | None = None) -> Node:
+def read_xml(path: Path, origin: str | None = None, budget: Budget | None = None) -> XmlNode:
     """Return the root of an XML file; the origin of a file called model.sdf includes its folder's name.
 
     An included file spends from the budget of the file that includes it.
@@ -130,15 +132,15 @@ def read_xml(path: Path, origin: str | None = None, budget: Budget | None = None
 def read_limited(path: Path) -> bytes:
     """Read a regular file of at most 16 MB; raise VehicleError for any other."""
     try:
-        if path.is_file() and path.stat().st_size > LARGEST_TEXT:
-            raise OSError(f"it is larger than {LARGEST_TEXT >> 20} MB")
-        return read_bytes(path, LARGEST_TEXT)
+        if path.is_file() and path.stat().st_size > MAX_TEXT_BYTES:
+            raise OSError(f"it is larger than {MAX_TEXT_BYTES >> 20} MB")
+        return read_bytes(path, MAX_TEXT_BYTES)
     except OSError as error:
         reason = error.strerror or str(error)
         raise VehicleError(f"{path}: cannot be read, {reason}: expected a file of at most 16 MB") from None
 
 
-def parse_xml(data: bytes, origin: str, budget: Budget | None = None) -> Node:
+def parse_xml(data: bytes, origin: str, budget: Budget | None = None) -> XmlNode:
     """Return the root of an XML text; raise VehicleError if it is invalid or has a document type (entity expansion)."""
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import fromstring
@@ -158,10 +160,10 @@ def parse_xml(data: bytes, origin: str, budget: Budget | None = None) -> Node:
     while layer:
         layer, depth = [child for element in layer for child in element], depth + 1
         budget.require_depth(depth, "elements")
-    return Node(root, origin)
+    return XmlNode(root, origin)
 
 
-def text_of(path: str | Path) -> str:
+def read_utf8(path: str | Path) -> str:
     """Read a UTF-8 text file; raise VehicleError if it cannot be read, is too large or is not text."""
     try:
         text = read_limited(Path(path)).decode("utf-8-sig")
@@ -172,26 +174,30 @@ def text_of(path: str | Path) -> str:
     return text
 
 
-def finite(value: object, path: str) -> float:
+def require_finite(value: object, path: str) -> float:
     """Return a finite number; raise VehicleError for NaN, infinity, texts and booleans."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= MAX_MAGNITUDE:
         return float(value)
-    raise VehicleError(f"{path} = {shown(value)}: expected a finite number, at most {LARGEST:g} in magnitude")
+    raise VehicleError(
+        f"{path} = {quote_value(value)}: expected a finite number, at most {MAX_MAGNITUDE:g} in magnitude"
+    )
 
 
-def number(text: str, path: str) -> float:
+def parse_number(text: str, path: str) -> float:
     """Parse a finite number."""
     try:
         value = float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
         value = math.nan
-    if not abs(value) <= LARGEST:
-        raise VehicleError(f"{path} = {shown(text)}: expected a finite number, at most {LARGEST:g} in magnitude")
+    if not abs(value) <= MAX_MAGNITUDE:
+        raise VehicleError(
+            f"{path} = {quote_value(text)}: expected a finite number, at most {MAX_MAGNITUDE:g} in magnitude"
+        )
     return value
 
 
 @contextmanager
-def computable(origin: str) -> Iterator[None]:
+def guard_arithmetic(origin: str) -> Iterator[None]:
     """Report overflow and underflow in arithmetic on a file's values as a VehicleError."""
     try:
         yield
@@ -201,7 +207,7 @@ def computable(origin: str) -> Iterator[None]:
         ) from None
 
 
-def positive(value: float, path: str, unit: str = "") -> float:
+def require_positive(value: float, path: str, unit: str = "") -> float:
     """Return a positive number; raise VehicleError for any other."""
     if not value > 0.0:
         raise VehicleError(f"{path} = {value:g}{unit and f' {unit}'}: expected a positive number")

@@ -11,25 +11,32 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import ZERO, Quat, Vec3, dot, norm, normalize, quat_from_euler, rotate
-from samara.core.budget import Budget, path_beside
-from samara.core.sanitise import shown
+from samara.core.budget import Budget, resolve_sibling_path
+from samara.core.sanitise import quote_value
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.gazebo_motor import MAX_LISTED, Motor, in_order, is_motor, motor_fields, read_motor
-from samara.vehicles.exchange.imported_vehicle import Imported
-from samara.vehicles.exchange.link_tree import (
-    HERE,
-    Link,
-    Mass,
-    Pose,
-    Shape,
-    collision_shapes,
-    moved,
-    said_mass,
-    standing_points,
-    symmetric,
-    whole,
+from samara.vehicles.exchange.gazebo_motor import (
+    MAX_LISTED,
+    MotorPlugin,
+    is_motor,
+    motor_fields,
+    read_motor,
+    sort_motors,
 )
-from samara.vehicles.exchange.safe_xml import MAX_LINKS, Node, read_xml, xml_budget
+from samara.vehicles.exchange.imported_vehicle import ImportedVehicle
+from samara.vehicles.exchange.link_tree import (
+    IDENTITY_POSE,
+    CollisionShape,
+    LinkPose,
+    RigidBody,
+    RigidLink,
+    collision_shapes,
+    combine_links,
+    mass_and_inertia,
+    standing_points,
+    symmetric_matrix,
+    transform_body,
+)
+from samara.vehicles.exchange.safe_xml import MAX_LINKS, XmlNode, read_xml, xml_budget
 
 FORMAT = "Gazebo SDF"
 _ALIGNED_COSINE = 0.999998  # cos 0.1°
@@ -40,44 +47,44 @@ class _Frame(NamedTuple):
     """A frame: its parent frame, its pose there, and the element that defines it."""
 
     parent: str
-    pose: Pose
-    node: Node
+    pose: LinkPose
+    node: XmlNode
 
 
 class _Joint(NamedTuple):
     name: str
     root: str
     prefix: str
-    node: Node
+    node: XmlNode
 
 
 class _Model:
     """All elements of a model, flattened: names of nested models precede those of their parts, separated by ::"""
 
-    def __init__(self, node: Node, folder: Path | None, leave_out: bool, budget: Budget) -> None:
+    def __init__(self, node: XmlNode, folder: Path | None, leave_out: bool, budget: Budget) -> None:
         self.origin, self.leave_out, self.budget = node.origin, leave_out, budget
         self.frames: dict[str, _Frame] = {}
-        self.links: dict[str, Node] = {}
+        self.links: dict[str, XmlNode] = {}
         self.joints: list[_Joint] = []
-        self.plugins: list[Node] = []
+        self.plugins: list[XmlNode] = []
         self.notes: list[str] = []
-        self.poses: dict[str, Pose] = {"__model__": HERE}
+        self.poses: dict[str, LinkPose] = {"__model__": IDENTITY_POSE}
         self.add(node, folder, "", "__model__")
 
-    def add(self, model: Node, folder: Path | None, prefix: str, root: str, depth: int = 0) -> None:
+    def add(self, model: XmlNode, folder: Path | None, prefix: str, root: str, depth: int = 0) -> None:
         """Add the elements of a model whose frame is `root`; `prefix` precedes their names."""
         for element in model.children():
             if element.tag == "link":
-                self.keep(prefix + element.name, element, prefix, root, root)
+                self.add_frame(prefix + element.name, element, prefix, root, root)
                 self.links[prefix + element.name] = element
                 if len(self.links) > MAX_LINKS:
-                    raise element.error(f"is the link after {MAX_LINKS}: expected no more")
+                    raise element.error(f"is one link too many: expected at most {MAX_LINKS}")
             elif element.tag == "frame":
                 attached = element.attribute("attached_to", "")
-                self.keep(prefix + element.name, element, prefix, root, prefix + attached if attached else root)
+                self.add_frame(prefix + element.name, element, prefix, root, prefix + attached if attached else root)
             elif element.tag == "joint":
                 child = element.text("child")
-                self.keep(
+                self.add_frame(
                     prefix + element.name, element, prefix, root, root if child == "__model__" else prefix + child
                 )
                 self.joints.append(_Joint(prefix + element.name, root, prefix, element))
@@ -88,9 +95,9 @@ class _Model:
             elif element.tag == "include":
                 self.include(element, folder, prefix, root, depth)
 
-    def keep(self, name: str, node: Node, prefix: str, root: str, default: str) -> None:
+    def add_frame(self, name: str, node: XmlNode, prefix: str, root: str, default: str) -> None:
         if name in self.frames:
-            raise node.error(f"has the name {shown(name)}, which another has already: expected a unique name")
+            raise node.error(f"has the name {quote_value(name)}, which another has already: expected a unique name")
         pose_node = node.child("pose")
         relative_to = (
             (pose_node.attribute("relative_to", "") or pose_node.attribute("frame", ""))
@@ -101,8 +108,8 @@ class _Model:
         self.budget.spend_bytes(len(name) + len(parent), "bytes of scoped names")
         self.frames[name] = _Frame(parent, _pose(pose_node), node)
 
-    def nest(self, model: Node, placement: Node, folder: Path | None, prefix: str, root: str, depth: int) -> None:
-        """Add a model within another, at the pose of `placed`, else at its own."""
+    def nest(self, model: XmlNode, placement: XmlNode, folder: Path | None, prefix: str, root: str, depth: int) -> None:
+        """Add a model within another, at the pose of `placement`, or at its own pose if there is none."""
         self.budget.require_depth(depth + 1, "models")
         if (
             placement.child("placement_frame") is not None
@@ -114,63 +121,67 @@ class _Model:
         name = placement.text("name", "") or model.name
         is_merged = placement.attribute("merge", "false") in ("true", "1")
         model_root = f"{prefix}_merged__{name}__model__" if is_merged else f"{prefix}{name}::__model__"
-        self.keep(model_root, pose_source, prefix, root, root)
+        self.add_frame(model_root, pose_source, prefix, root, root)
         if not is_merged:
-            self.frames[prefix + name] = _Frame(model_root, HERE, model)
+            self.frames[prefix + name] = _Frame(model_root, IDENTITY_POSE, model)
         self.add(model, folder, prefix if is_merged else f"{prefix}{name}::", model_root, depth + 1)
 
-    def include(self, node: Node, folder: Path | None, prefix: str, root: str, depth: int) -> None:
+    def include(self, node: XmlNode, folder: Path | None, prefix: str, root: str, depth: int) -> None:
         uri = node.text("uri")
-        path = _beside(node, uri, folder, self.budget)
+        path = _find_include(node, uri, folder, self.budget)
         if path is None and self.leave_out:
-            self.notes.append(f"include {shown(uri)} does not exist and was left out, with its mass")
+            self.notes.append(f"include {quote_value(uri)} does not exist and was left out, with its mass")
             return
         if path is None:
-            raise node.error(f"uri = {shown(uri)}: there is no such model: expected its folder beside this file's")
+            raise node.error(
+                f"uri = {quote_value(uri)}: there is no such model: expected its folder beside this file's"
+            )
         self.nest(_select_model(read_xml(path, budget=self.budget)), node, path.parent, prefix, root, depth)
         self.plugins += node.children("plugin")
 
-    def pose(self, name: str) -> Pose:
+    def pose(self, name: str) -> LinkPose:
         """Return the pose of a frame in the outermost model's frame."""
         chain: dict[str, None] = {}
         frame_name = name
         while frame_name not in self.poses:
             if frame_name in chain:
-                chain_text = ", ".join(map(shown, islice(chain, MAX_LISTED)))
+                chain_text = ", ".join(map(quote_value, islice(chain, MAX_LISTED)))
                 raise self.frames[frame_name].node.error(f"has a pose relative to itself, through {chain_text}")
             if frame_name not in self.frames:
-                relative = f" of {self.frames[next(reversed(chain))].node.place}" if chain else ""
+                relative = f" of {self.frames[next(reversed(chain))].node.location}" if chain else ""
                 raise VehicleError(
-                    f"{self.origin}: the pose{relative} refers to {shown(frame_name)}: expected an existing frame"
+                    f"{self.origin}: the pose{relative} refers to {quote_value(frame_name)}: expected an existing frame"
                 )
             chain[frame_name] = None
             frame_name = self.frames[frame_name].parent
         for frame in reversed(chain):
-            self.poses[frame] = self.poses[self.frames[frame].parent].of(self.frames[frame].pose)
+            self.poses[frame] = self.poses[self.frames[frame].parent].compose(self.frames[frame].pose)
         return self.poses[name]
 
-    def link(self, name: str) -> Link:
+    def link(self, name: str) -> RigidLink:
         node = self.links[name]
         inertial = node.child("inertial")
         if inertial is None:
-            self.notes.append(f"link {shown(name)} has no <inertial>: 1 kg and 1 kg m^2 are assumed, as in Gazebo")
-        return Link(name, self.pose(name), _mass(node, inertial), _shapes(node))
+            self.notes.append(
+                f"link {quote_value(name)} has no <inertial>: 1 kg and 1 kg m^2 are assumed, as in Gazebo"
+            )
+        return RigidLink(name, self.pose(name), _mass(node, inertial), _shapes(node))
 
 
-def read_sdf(path: Path, leave_out: bool = False) -> Imported:
+def read_sdf(path: Path, leave_out: bool = False) -> ImportedVehicle:
     """Read the vehicle of an SDF file; `leave_out` ignores included models that do not exist."""
     root = read_xml(path)
     if root.tag != "sdf":
         raise root.error("is the root: expected <sdf>")
     node = _select_model(root)
     model = _Model(node, path.parent, leave_out, xml_budget(root.origin))
-    motors = in_order([read_motor(plugin) for plugin in model.plugins if is_motor(plugin)], root.origin)
+    motors = sort_motors([read_motor(plugin) for plugin in model.plugins if is_motor(plugin)], root.origin)
     if not motors:
         raise node.error("has no motor model: expected a plugin MulticopterMotorModel for each rotor")
     links = {name: model.link(name) for name in model.links}
-    total = whole(list(links.values()))
+    total = combine_links(list(links.values()))
     source = f"{root.origin}: model {node.name}"
-    mass, inertia = said_mass(total, source)
+    mass, inertia = mass_and_inertia(total, source)
     fields = motor_fields(node, motors, links, total.centre)
     for motor in motors:
         _check_joint(model, motor, links[motor.link])
@@ -179,7 +190,7 @@ def read_sdf(path: Path, leave_out: bool = False) -> Imported:
         [link for link in links.values() if link.name not in rotor_links], total.centre, f"{source}: collision shapes"
     )
     model.notes += _ignored_features(model, {motor.joint for motor in motors})
-    return Imported(
+    return ImportedVehicle(
         node.name,
         root.origin,
         FORMAT,
@@ -193,7 +204,7 @@ def read_sdf(path: Path, leave_out: bool = False) -> Imported:
     )
 
 
-def _select_model(root: Node) -> Node:
+def _select_model(root: XmlNode) -> XmlNode:
     """Return the model of a file, in a world or on its own; of several, the one with motor plugins."""
     if root.tag != "sdf":
         raise root.error("is the root: expected <sdf>")
@@ -207,17 +218,17 @@ def _select_model(root: Node) -> Node:
     return models[0] if len(models) == 1 else with_motors[0]
 
 
-def _beside(node: Node, uri: str, folder: Path | None, budget: Budget) -> Path | None:
+def _find_include(node: XmlNode, uri: str, folder: Path | None, budget: Budget) -> Path | None:
     """Find an included model: in a folder of its name beside the file or its folder; None if it does not exist."""
     name = uri.removeprefix("model://").removesuffix("/model.sdf").rstrip("/")
     if folder is None or not name or "://" in name or "\\" in name:
-        raise node.error(f"uri = {shown(uri)}: expected model://NAME, a model beside this file")
+        raise node.error(f"uri = {quote_value(uri)}: expected model://NAME, a model beside this file")
     for base in (folder, folder.resolve().parent):
         try:
-            candidate = path_beside(base, name)
+            candidate = resolve_sibling_path(base, name)
         except ValueError:
             raise node.error(
-                f"uri = {shown(uri)}: expected model://NAME, a model beside this file and nowhere else"
+                f"uri = {quote_value(uri)}: expected model://NAME, a model beside this file and nowhere else"
             ) from None
         if candidate.is_dir():
             return _main_file(node, candidate, budget)
@@ -226,7 +237,7 @@ def _beside(node: Node, uri: str, folder: Path | None, budget: Budget) -> Path |
     return None
 
 
-def _main_file(node: Node, folder: Path, budget: Budget) -> Path:
+def _main_file(node: XmlNode, folder: Path, budget: Budget) -> Path:
     """Return the newest SDF file that model.config names, else model.sdf."""
     name = "model.sdf"
     if (folder / "model.config").is_file():
@@ -234,33 +245,33 @@ def _main_file(node: Node, folder: Path, budget: Budget) -> Path:
         sdf_nodes = list(config.children("sdf"))
         name = (sdf_nodes[-1].element.text or "").strip() if sdf_nodes else name
     try:
-        path = path_beside(folder, name)
+        path = resolve_sibling_path(folder, name)
     except ValueError:
-        raise node.error(f"names {shown(name)} in its model.config: expected a file beside that") from None
+        raise node.error(f"names {quote_value(name)} in its model.config: expected a file beside it") from None
     if not path.is_file():
-        raise node.error(f"has no {shown(name)} in {shown(folder.name)}: expected one")
+        raise node.error(f"has no {quote_value(name)} in {quote_value(folder.name)}: expected one")
     return path
 
 
-def _pose(pose_node: Node | None) -> Pose:
+def _pose(pose_node: XmlNode | None) -> LinkPose:
     """Parse x y z roll pitch yaw, in radians or degrees, or x y z with a quaternion x y z w."""
     if pose_node is None or not (pose_node.element.text or "").strip():
-        return HERE
+        return IDENTITY_POSE
     text = pose_node.element.text or ""
     if pose_node.attribute("rotation_format", "euler_rpy") == "quat_xyzw":
-        x, y, z, qx, qy, qz, qw = pose_node.numbers_of(text, 7)
+        x, y, z, qx, qy, qz, qw = pose_node.parse_numbers(text, 7)
         if not qx * qx + qy * qy + qz * qz + qw * qw > 0.0:
-            raise pose_node.error(f"= {shown(text)}: expected a quaternion that is not 0")
-        return Pose(Vec3(x, y, z), normalize(Quat(qw, qx, qy, qz)))
-    x, y, z, *angles = pose_node.numbers_of(text, 6)
+            raise pose_node.error(f"= {quote_value(text)}: expected a quaternion that is not 0")
+        return LinkPose(Vec3(x, y, z), normalize(Quat(qw, qx, qy, qz)))
+    x, y, z, *angles = pose_node.parse_numbers(text, 6)
     unit = math.radians(1.0) if pose_node.attribute("degrees", "false") in ("true", "1") else 1.0
-    return Pose(Vec3(x, y, z), quat_from_euler(*(unit * angle for angle in angles)))
+    return LinkPose(Vec3(x, y, z), quat_from_euler(*(unit * angle for angle in angles)))
 
 
-def _mass(link: Node, inertial: Node | None) -> Mass:
+def _mass(link: XmlNode, inertial: XmlNode | None) -> RigidBody:
     """Read mass and inertia; SDF's defaults are 1 kg and 1 kg m²."""
     if inertial is None:
-        return Mass(1.0, ZERO, symmetric(1.0, 0.0, 0.0, 1.0, 0.0, 1.0))
+        return RigidBody(1.0, ZERO, symmetric_matrix(1.0, 0.0, 0.0, 1.0, 0.0, 1.0))
     if inertial.attribute("auto", "false") in ("true", "1"):
         raise inertial.error("is auto, which only Gazebo computes from meshes: expected mass and inertia")
     mass = inertial.number("mass", 1.0)
@@ -269,28 +280,28 @@ def _mass(link: Node, inertial: Node | None) -> Mass:
     inertia = inertial.child("inertia")
     keys = {"ixx": 1.0, "ixy": 0.0, "ixz": 0.0, "iyy": 1.0, "iyz": 0.0, "izz": 1.0}
     numbers = [inertia.number(key, default) if inertia is not None else default for key, default in keys.items()]
-    return moved(Mass(mass, ZERO, symmetric(*numbers)), _pose(inertial.child("pose")))
+    return transform_body(RigidBody(mass, ZERO, symmetric_matrix(*numbers)), _pose(inertial.child("pose")))
 
 
-def _shapes(link: Node) -> tuple[Shape, ...]:
-    def numbers(shape: Node, key: str, count: int) -> tuple[float, ...]:
-        return shape.need(key).numbers_of(shape.text(key), count)
+def _shapes(link: XmlNode) -> tuple[CollisionShape, ...]:
+    def numbers(shape: XmlNode, key: str, count: int) -> tuple[float, ...]:
+        return shape.require_child(key).parse_numbers(shape.text(key), count)
 
     return collision_shapes(link, lambda collision: _pose(collision.child("pose")), numbers)
 
 
-def _check_joint(model: _Model, motor: Motor, link: Link) -> None:
+def _check_joint(model: _Model, motor: MotorPlugin, link: RigidLink) -> None:
     """Check that the joint of a rotor exists and turns it about its z axis, the direction of thrust."""
     joint = next((candidate for candidate in model.joints if candidate.name == motor.joint), None)
     if joint is None:
         raise VehicleError(
-            f"{model.origin}: jointName = {shown(motor.joint)} of {shown(motor.link)}: expected an existing joint"
+            f"{model.origin}: jointName = {quote_value(motor.joint)} of {quote_value(motor.link)}: expected an existing joint"
         )
     axis = joint.node.child("axis")
     if axis is None:
         raise joint.node.error("turns a rotor and has no <axis>: expected one")
     xyz = axis.child("xyz")
-    v = Vec3(*xyz.numbers_of(xyz.element.text or "", 3)) if xyz is not None else Vec3(0.0, 0.0, 1.0)
+    v = Vec3(*xyz.parse_numbers(xyz.element.text or "", 3)) if xyz is not None else Vec3(0.0, 0.0, 1.0)
     expressed_in = xyz.attribute("expressed_in", "") if xyz is not None else ""
     uses_model_frame = axis.text("use_parent_model_frame", "0") in ("1", "true")
     frame = (
@@ -306,28 +317,28 @@ def _check_joint(model: _Model, motor: Motor, link: Link) -> None:
     cosine = abs(dot(rotate(model.pose(frame).q, v), z)) / norm(v)
     if cosine < _MIN_AXIS_COSINE:
         raise axis.error(
-            f"turns link {shown(link.name)} across its z axis, along which thrust acts: expected it along that"
+            f"turns link {quote_value(link.name)} across its z axis, along which thrust acts: expected an axis along z"
         )
     if cosine < _ALIGNED_COSINE:
         model.notes.append(
-            f"rotor {shown(link.name)} turns about an axis that is tilted from its z axis: here it turns about its z axis, "
-            "along which Gazebo's thrust acts"
+            f"rotor {quote_value(link.name)} turns about an axis that is tilted from its z axis: here it turns about its "
+            "z axis, along which Gazebo's thrust acts"
         )
 
 
 def _ignored_features(model: _Model, rotor_joints: set[str]) -> Iterator[str]:
     for joint in model.joints:
         joint_type = joint.node.attribute("type", "")
-        if joint.name in rotor_joints or joint_type in ("fixed", "") or _locked(joint.node):
+        if joint.name in rotor_joints or joint_type in ("fixed", "") or _is_locked(joint.node):
             continue
-        yield f"joint {shown(joint.name)} ({joint_type}) moves in Gazebo: here it is fixed at its initial position"
+        yield f"joint {quote_value(joint.name)} ({joint_type}) moves in Gazebo: here it is fixed at its initial position"
     forces = ("lift-drag", "liftdrag", "LiftDrag", "wind", "hydrodynamics", "buoyancy")
     for plugin in model.plugins:
         if any(fragment in plugin.attribute("filename", "") for fragment in forces):
-            yield f"plugin {shown(plugin.attribute('filename', ''))} applies forces in Gazebo and is left out"
+            yield f"plugin {quote_value(plugin.attribute('filename', ''))} applies forces in Gazebo and is left out"
 
 
-def _locked(joint: Node) -> bool:
+def _is_locked(joint: XmlNode) -> bool:
     axis = joint.child("axis")
     limit = axis.child("limit") if axis is not None else None
     return limit is not None and limit.number("lower", -1e16) == limit.number("upper", 1e16)

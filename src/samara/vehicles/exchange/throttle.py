@@ -19,7 +19,7 @@ from samara.physics.rotors.propulsion import IDEAL_BATTERY, full_voltage
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.types import Vehicle
 from samara.vehicles.check import VehicleError
-from samara.vehicles.parts.uncertain import Estimate
+from samara.vehicles.parts.uncertain import UncertainValue
 from samara.vehicles.trim import hover, thrust_to_weight
 
 
@@ -31,44 +31,45 @@ class HoverThrottle(NamedTuple):
     expo: float
 
 
-def thrust_share(throttle: float, expo: float) -> float:
+def thrust_fraction(throttle: float, expo: float) -> float:
     """t = (1 − e) u + e u²"""
     return (1.0 - expo) * throttle + expo * throttle * throttle
 
 
-def throttle_for(thrust: float, expo: float) -> float:
-    """u = 2 t / ((1 − e) + √((1 − e)² + 4 e t)): the inverse of `thrust_share`, also at e = 0"""
+def solve_throttle(thrust: float, expo: float) -> float:
+    """u = 2 t / ((1 − e) + √((1 − e)² + 4 e t)): the inverse of `thrust_fraction`, also at e = 0"""
     return 2.0 * thrust / ((1.0 - expo) + math.sqrt((1.0 - expo) ** 2 + 4.0 * expo * thrust))
 
 
-def expo_through(thrust: float, throttle: float) -> float:
+def fit_expo(thrust: float, throttle: float) -> float:
     """e = (u − t) / (u − u²), clamped to [0, 1]: the curve through hover and full thrust"""
     span = throttle * (1.0 - throttle)
     return min(max((throttle - thrust) / span, 0.0), 1.0) if span > 0.0 else 1.0
 
 
-def idle_share(thrust: float, expo: float) -> float:
+def idle_speed_fraction(thrust: float, expo: float) -> float:
     """a = (√t − u) / (1 − u): Ω_min/Ω_max of the motor whose curve equals that of e at the thrust t"""
-    throttle = throttle_for(thrust, expo)
+    throttle = solve_throttle(thrust, expo)
     return (math.sqrt(thrust) - throttle) / (1.0 - throttle) if throttle < 1.0 else 0.0
 
 
 def hover_throttle(vehicle: Vehicle) -> HoverThrottle:
-    """t = 1/(thrust to weight) and the throttle of hover on a full battery without sag: the e of the motors
+    """t = 1/(thrust to weight), the throttle of hover on a full battery without sag, and the e of the curve through
+    both
 
     The throttle is the mean command in hover; for speed commands, the mean fraction of the highest speed.
     """
     without_sag = _remove_sag(vehicle)
     ratio = thrust_to_weight(without_sag)
     if not 1.0 < ratio < math.inf:
-        raise VehicleError(f"{vehicle.name}: lifts {ratio:.3g} times its weight; expected rotors that lift more than 1")
-    throttle = _throttle(without_sag)
-    return HoverThrottle(1.0 / ratio, throttle, expo_through(1.0 / ratio, throttle))
+        raise VehicleError(f"{vehicle.name}: lifts {ratio:.3g} times its weight; expected a finite ratio above 1")
+    throttle = _hover_command(without_sag)
+    return HoverThrottle(1.0 / ratio, throttle, fit_expo(1.0 / ratio, throttle))
 
 
-def sagged_hover(vehicle: Vehicle) -> float:
+def loaded_hover_thrust(vehicle: Vehicle) -> float:
     """t at the hover throttle on the vehicle's own full battery: the hover thrust that an autopilot learns"""
-    return min(thrust_share(_throttle(vehicle), hover_throttle(vehicle).expo), 1.0)
+    return min(thrust_fraction(_hover_command(vehicle), hover_throttle(vehicle).expo), 1.0)
 
 
 def _remove_sag(vehicle: Vehicle) -> Vehicle:
@@ -77,7 +78,7 @@ def _remove_sag(vehicle: Vehicle) -> Vehicle:
     return vehicle.with_effect(IDEAL_BATTERY, Ideal(float(full_voltage(vehicle))))
 
 
-def _throttle(vehicle: Vehicle) -> float:
+def _hover_command(vehicle: Vehicle) -> float:
     state, command = hover(vehicle)
     if vehicle.structure.actuation.name == "speed":
         command = tuple(
@@ -86,8 +87,8 @@ def _throttle(vehicle: Vehicle) -> float:
     return sum(float(value) for value in command) / len(command)
 
 
-CELL = 4.2  # [V], full
-NEARLY = 0.05  # of a cell's voltage: largest deviation from an integer cell count
+FULL_CELL_VOLTAGE = 4.2  # [V], full
+CELL_VOLTAGE_TOLERANCE = 0.05  # of a cell's voltage: largest deviation from an integer cell count
 
 
 class Pack(NamedTuple):
@@ -99,13 +100,15 @@ class Pack(NamedTuple):
     resistance: float
 
 
-def pack_of(vehicle: Vehicle) -> Pack | None:
+def battery_pack(vehicle: Vehicle) -> Pack | None:
     """Return all batteries of a vehicle, in parallel, as one pack."""
     if not vehicle.has("battery"):
         return None
     voltage = float(full_voltage(vehicle))
-    cells = round(voltage / CELL)
-    cells = cells if cells and abs(voltage / cells - CELL) <= NEARLY * CELL else 0
+    cells = round(voltage / FULL_CELL_VOLTAGE)
+    cells = (
+        cells if cells and abs(voltage / cells - FULL_CELL_VOLTAGE) <= CELL_VOLTAGE_TOLERANCE * FULL_CELL_VOLTAGE else 0
+    )
     if isinstance(vehicle["battery"], Ideal):
         return Pack(voltage, cells, 0.0, 0.0)
     capacity = sum(float(battery.capacity) for battery in vehicle["battery"])
@@ -130,13 +133,15 @@ def full_thrust(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> float:
     return float(sum(thrusts) / len(thrusts)) * min(1.0 / hover_output, thrust_to_weight(vehicle))
 
 
-def hover_output(vehicle: Vehicle, wanted: float = HOVER_OUTPUT) -> float:
+def hover_output(vehicle: Vehicle, requested: float = HOVER_OUTPUT) -> float:
     """u = T_hover / T_full: the requested output, or more if the motors cannot lift that much"""
-    return max(wanted, 1.0 / thrust_to_weight(vehicle))
+    return max(requested, 1.0 / thrust_to_weight(vehicle))
 
 
-STATIC_CT = Estimate(0.106, 0.20, "static C_T 0.106 ± 20 %, the median of 139 propellers of UIUC's volume 1")
-STATIC_CP_CT = Estimate(0.475, 0.26, "static C_P/C_T 0.475 ± 26 %, the median of 139 propellers of UIUC's volume 1")
+STATIC_CT = UncertainValue(0.106, 0.20, "static C_T 0.106 ± 20 %, the median of 139 propellers of UIUC's volume 1")
+STATIC_CP_CT = UncertainValue(
+    0.475, 0.26, "static C_P/C_T 0.475 ± 26 %, the median of 139 propellers of UIUC's volume 1"
+)
 
 
 def typical_k_thrust(radius: float) -> float:
@@ -149,7 +154,7 @@ def typical_torque_ratio(radius: float) -> float:
     return STATIC_CP_CT.value * radius / math.pi
 
 
-def typical_radius(k_thrust: float) -> Estimate:
+def typical_radius(k_thrust: float) -> UncertainValue:
     """R = ½ (kF (2π)² / (C_T ρ₀))^¼  [m]"""
     radius = 0.5 * (k_thrust * (2.0 * math.pi) ** 2 / (STATIC_CT.value * SEA_LEVEL_DENSITY)) ** 0.25
-    return Estimate(radius, 0.25 * STATIC_CT.spread, f"not in the file; of k_thrust, by {STATIC_CT.how}")
+    return UncertainValue(radius, 0.25 * STATIC_CT.spread, f"not in the file; of k_thrust, by {STATIC_CT.source}")

@@ -14,13 +14,13 @@ from copy import deepcopy
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from samara.core.budget import Budget, path_beside
+from samara.core.budget import Budget, resolve_sibling_path
 from samara.core.quantity import Tree
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.safe_xml import Node, read_xml, xml_budget
+from samara.vehicles.exchange.safe_xml import XmlNode, read_xml, xml_budget
 
-LONGEST = 1000  # characters of an expression
+MAX_EXPRESSION_LENGTH = 1000  # characters of an expression
 _MAX_EXPONENT = 64
 _BINARY: Mapping[type, Callable[[Tree, Tree], Tree]] = {
     ast.Add: operator.add,
@@ -54,10 +54,11 @@ _FUNCTIONS: Mapping[str, Callable[..., Tree]] = {
 _CONSTANTS = {"pi": math.pi, "e": math.e, "true": True, "false": False}
 
 
-def evaluated(text: str, lookup: Callable[[str], Tree]) -> Tree:
-    """Evaluate an expression; `name` returns the values of names that are not constants. Raise ValueError with the reason."""
-    if len(text) > LONGEST:
-        raise ValueError(f"is longer than {LONGEST} characters")
+def evaluate(text: str, lookup: Callable[[str], Tree]) -> Tree:
+    """Evaluate an expression; `lookup` returns the values of names that are not constants. Raise ValueError with the
+    reason."""
+    if len(text) > MAX_EXPRESSION_LENGTH:
+        raise ValueError(f"is longer than {MAX_EXPRESSION_LENGTH} characters")
     try:
         return _value(ast.parse(text.strip(), mode="eval").body, lookup)
     except SyntaxError:
@@ -78,7 +79,7 @@ def _value(node: ast.expr, lookup: Callable[[str], Tree]) -> Tree:
         if isinstance(node.op, ast.Pow):
             return _power(left, right)
         if type(node.op) in _BINARY and (isinstance(node.op, ast.Add) or not {str} & {type(left), type(right)}):
-            return _held(_BINARY[type(node.op)](left, right))
+            return _limit_value(_BINARY[type(node.op)](left, right))
     if isinstance(node, ast.Compare):
         operands = [_value(operand, lookup) for operand in (node.left, *node.comparators)]
         if all(type(comparison) in _COMPARISONS for comparison in node.ops):
@@ -101,40 +102,40 @@ def _value(node: ast.expr, lookup: Callable[[str], Tree]) -> Tree:
 def _power(base: Tree, exponent: Tree) -> float:
     if not abs(exponent) <= _MAX_EXPONENT:
         raise ValueError(f"has the exponent {exponent!r:.20}: at most {_MAX_EXPONENT}")
-    return _held(float(base) ** float(exponent))
+    return _limit_value(float(base) ** float(exponent))
 
 
-def _held(value: Tree) -> Tree:
+def _limit_value(value: Tree) -> Tree:
     """Return the value; reject complex numbers and overlong texts, and turn huge integers into floats."""
-    if isinstance(value, complex) or (isinstance(value, str) and len(value) > LONGEST):
+    if isinstance(value, complex) or (isinstance(value, str) and len(value) > MAX_EXPRESSION_LENGTH):
         raise ValueError("has a part that is not a number")
     return float(value) if isinstance(value, int) and abs(value) > 1 << 53 else value
 
 
 MAX_XACRO_NODES = 50_000  # created elements, attributes, evaluations
 _EXPRESSION = re.compile(r"\$\$(?=[{(])|\$\{([^{}]*)\}|\$\(([^()]*)\)")
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _PARAMETER = re.compile(r"\s*(\*{0,2}[A-Za-z_]\w*)(?:\s*:?=\s*('[^']*'|\"[^\"]*\"|\$\{[^}]*\}|[^\s]*))?")
 ADVICE = "expected properties, macros and arithmetic; expand it with ROS' xacro if you trust it"
 
 
-def uses_xacro(node: Node) -> bool:
+def uses_xacro(node: XmlNode) -> bool:
     """Return whether any element is a xacro element, or any text contains an expression."""
     return any(
-        _word(element) is not None
+        _xacro_tag(element) is not None
         or any("${" in text or "$(" in text for text in (*element.attrib.values(), element.text or ""))
         for element in node.element.iter()
     )
 
 
-def expanded(node: Node, folder: Path | None) -> Node:
+def expand_xacro(node: XmlNode, folder: Path | None) -> XmlNode:
     """Return the file with all macros expanded."""
     expansion = _Expansion(node.origin, folder, xml_budget(node.origin, MAX_XACRO_NODES))
     (root,) = expansion.element(node.element, _Scope(), 0)
-    return Node(root, node.origin)
+    return XmlNode(root, node.origin)
 
 
-def _word(element: Element) -> str | None:
+def _xacro_tag(element: Element) -> str | None:
     """Return the tag of a xacro element after the prefix; None for any other element."""
     namespace, brace, tag = str(element.tag).partition("}")
     return tag if brace and "xacro" in namespace else None
@@ -148,7 +149,7 @@ class _Scope:
         self.texts: dict[str, str] = {}
         self.blocks: dict[str, list[Element]] = {}
 
-    def found(self, name: str) -> "tuple[_Scope, str] | None":
+    def lookup(self, name: str) -> "tuple[_Scope, str] | None":
         scope: _Scope | None = self
         while scope is not None:
             if name in scope.texts:
@@ -165,7 +166,7 @@ class _Expansion:
         self.origin, self.folder, self.budget = origin, folder, budget
         self.macros: dict[str, Element] = {}
         self.arguments: dict[str, str] = {}
-        self.asked: list[tuple[int, str]] = []
+        self.pending: list[tuple[int, str]] = []
 
     def error(self, problem: str) -> VehicleError:
         return VehicleError(f"{self.origin}: xacro {problem}: {ADVICE}")
@@ -176,8 +177,8 @@ class _Expansion:
         """Evaluate a text: to a number if it is or evaluates to one, else to a text."""
         expression = _EXPRESSION.fullmatch(text.strip())
         if expression and expression.group(1) is not None:
-            return self.computed(expression.group(1), scope)
-        return _number(_EXPRESSION.sub(lambda match: self.piece(match, scope), text))
+            return self.compute(expression.group(1), scope)
+        return _parse_value(_EXPRESSION.sub(lambda match: self.piece(match, scope), text))
 
     def text(self, text: str, scope: _Scope) -> str:
         return _EXPRESSION.sub(lambda match: self.piece(match, scope), text) if "$" in text else text
@@ -189,7 +190,7 @@ class _Expansion:
 
     def replacement(self, match: "re.Match[str]", scope: _Scope) -> str:
         if match.group(1) is not None:
-            result = self.computed(match.group(1), scope)
+            result = self.compute(match.group(1), scope)
             return repr(result) if isinstance(result, float) else str(result)
         if match.group(2) is None:
             return "$"
@@ -197,30 +198,30 @@ class _Expansion:
         if command == "arg" and argument.strip() in self.arguments:
             return self.arguments[argument.strip()]
         if command == "arg":
-            raise self.error(f"has no argument {shown(argument.strip())} with a default")
-        raise self.error(f"uses {shown(match.group(0))}")
+            raise self.error(f"has no argument {quote_value(argument.strip())} with a default")
+        raise self.error(f"uses {quote_value(match.group(0))}")
 
-    def computed(self, text: str, scope: _Scope) -> Tree:
+    def compute(self, text: str, scope: _Scope) -> Tree:
         def lookup(name: str) -> Tree:
-            definition = scope.found(name)
+            definition = scope.lookup(name)
             if definition is None:
                 raise ValueError(f"has the name {name!r}, which is not a property")
             key = (id(definition[0]), name)
-            if key in self.asked:
+            if key in self.pending:
                 raise ValueError(f"has the property {name!r}, which is defined by itself")
-            self.asked.append(key)
+            self.pending.append(key)
             try:
                 return self.value(definition[1], definition[0])
             finally:
-                self.asked.pop()
+                self.pending.pop()
 
         self.budget.spend_nodes(1, "elements and evaluations")
         try:
-            return evaluated(text, lookup)
+            return evaluate(text, lookup)
         except ValueError as error:
             if isinstance(error, VehicleError):
                 raise
-            raise self.error(f"{shown(text[:80])} {error}") from None
+            raise self.error(f"{quote_value(text[:80])} {error}") from None
 
     # Elements --------------------------------------------------------------------------------------------------------
 
@@ -232,7 +233,7 @@ class _Expansion:
         """Expand an element: to itself with its children expanded, or to the result of a xacro instruction."""
         self.budget.spend_nodes(1 + len(element.attrib), "elements and evaluations")
         self.budget.require_depth(depth, "elements and macros")
-        tag = _word(element)
+        tag = _xacro_tag(element)
         if tag is None:
             copy = Element(element.tag, {key: self.text(text, scope) for key, text in element.attrib.items()})
             copy.text = self.text(element.text or "", scope)
@@ -249,7 +250,7 @@ class _Expansion:
         if tag == "insert_block":
             block = scope.block(element.get("name", ""))
             if block is None:
-                raise self.error(f"insert_block {shown(element.get('name'))} is not a block of the macro call")
+                raise self.error(f"insert_block {quote_value(element.get('name'))} is not a block of the macro call")
             return [expanded_element for child in block for expanded_element in self.element(child, scope, depth + 1)]
         if tag not in self.macros:
             raise self.error(f"has xacro:{tag[:40]}, which is not a macro of the file")
@@ -257,8 +258,8 @@ class _Expansion:
 
     def define(self, tag: str, element: Element, scope: _Scope) -> None:
         name = element.get("name", "")
-        if not _WORD.fullmatch(name):
-            raise self.error(f"{tag} has the name {shown(name)}")
+        if not _IDENTIFIER.fullmatch(name):
+            raise self.error(f"{tag} has the name {quote_value(name)}")
         if tag == "macro":
             self.macros[name] = element
         elif tag == "arg":
@@ -267,7 +268,7 @@ class _Expansion:
             target_scope: _Scope | None = scope.outer if element.get("scope") in ("parent", "global") else scope
             (target_scope or scope).texts[name] = element.attrib["value"]
         elif "default" in element.attrib:
-            if scope.found(name) is None:
+            if scope.lookup(name) is None:
                 scope.texts[name] = element.attrib["default"]
         else:
             self.budget.spend_nodes(sum(1 for _ in element.iter()), "elements and evaluations")
@@ -277,7 +278,7 @@ class _Expansion:
         value = self.value(element.get("value", ""), scope)
         literals = {"true": True, "false": False, "True": True, "False": False}
         if isinstance(value, str) and value not in literals:
-            raise self.error(f"has the condition {shown(value)}")
+            raise self.error(f"has the condition {quote_value(value)}")
         return literals[value] if isinstance(value, str) else bool(value)
 
     def include(self, element: Element, scope: _Scope, depth: int) -> list[Element]:
@@ -285,14 +286,16 @@ class _Expansion:
         filename = element.get("filename", "")
         name = re.sub(r"^\$\(find [\w-]+\)/(?:[\w.-]+/)*", "", filename)
         if self.folder is None or "$" in name:
-            raise self.error(f"includes {shown(filename)}")
+            raise self.error(f"includes {quote_value(filename)}")
         try:
-            path = path_beside(self.folder, name)
+            path = resolve_sibling_path(self.folder, name)
         except ValueError:
-            raise VehicleError(f"{self.origin}: xacro includes {shown(filename)}: expected a file beside it") from None
+            raise VehicleError(
+                f"{self.origin}: xacro includes {quote_value(filename)}: expected a file beside it"
+            ) from None
         if not path.is_file():
             raise VehicleError(
-                f"{self.origin}: xacro includes {shown(filename)}: expected {shown(name)} beside the file"
+                f"{self.origin}: xacro includes {quote_value(filename)}: expected {quote_value(name)} beside the file"
             )
         return list(self.children(read_xml(path, budget=self.budget).element, scope, depth + 1))
 
@@ -306,7 +309,9 @@ class _Expansion:
             declared.add(parameter)
             if name.startswith("*"):
                 if not blocks:
-                    raise self.error(f"macro {shown(macro.get('name'))} is called without its block {parameter!r}")
+                    raise self.error(
+                        f"macro {quote_value(macro.get('name'))} is called without its block {parameter!r}"
+                    )
                 block = blocks.pop(0)
                 call_scope.blocks[parameter] = (
                     self.element(block, scope, depth + 1)
@@ -320,24 +325,26 @@ class _Expansion:
             elif parameter in call.attrib:
                 call_scope.texts[parameter] = str(self.text(call.attrib[parameter], scope))
             elif default.startswith("^"):
-                definition = scope.found(parameter)
+                definition = scope.lookup(parameter)
                 fallback = default[1:].lstrip("|")
                 if definition is None and not fallback:
-                    raise self.error(f"macro {shown(macro.get('name'))} is called without {parameter!r}")
+                    raise self.error(f"macro {quote_value(macro.get('name'))} is called without {parameter!r}")
                 call_scope.texts[parameter] = (
                     self.text(definition[1], definition[0]) if definition else fallback.strip("'\"")
                 )
             elif default:
                 call_scope.texts[parameter] = default.strip("'\"")
             else:
-                raise self.error(f"macro {shown(macro.get('name'))} is called without {parameter!r}")
+                raise self.error(f"macro {quote_value(macro.get('name'))} is called without {parameter!r}")
         unknown = set(call.attrib) - declared
         if unknown:
-            raise self.error(f"macro {shown(macro.get('name'))} has no parameter {shown(sorted(unknown)[0])}")
+            raise self.error(
+                f"macro {quote_value(macro.get('name'))} has no parameter {quote_value(sorted(unknown)[0])}"
+            )
         return list(self.children(macro, call_scope, depth + 1))
 
 
-def _number(text: str) -> Tree:
+def _parse_value(text: str) -> Tree:
     for number_type in (int, float):
         try:
             return number_type(text)

@@ -1,5 +1,5 @@
 """Estimate a vehicle from its parts list: every parameter with its derivation and its uncertainty."""
 
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 
 __getattr__, __dir__ = _lazily(__name__, __path__)

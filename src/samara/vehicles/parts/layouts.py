@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from samara.core.algebra import Vec3
-from samara.core.sanitise import shown
+from samara.core.sanitise import quote_value
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
 from samara.vehicles.rotor_numbering import CCW, CW, NUMBERINGS
@@ -31,7 +31,7 @@ class Mount(NamedTuple):
     tilting: bool = False
 
 
-class Layout(NamedTuple):
+class RotorLayout(NamedTuple):
     """The rotors of a frame, its title and the source of its order."""
 
     title: str
@@ -43,13 +43,13 @@ class Hub(NamedTuple):
     """A rotor's hub on a frame of known size: position from the centre of the rotors [m], spin, level and tilt."""
 
     name: str
-    place: Vec3
+    position: Vec3
     spin: int
     level: int = SINGLE
     tilting: bool = False
 
 
-def _around(text: str, arm_lengths: Mapping[str, float] | None = None) -> tuple[Mount, ...]:
+def _parse_mounts(text: str, arm_lengths: Mapping[str, float] | None = None) -> tuple[Mount, ...]:
     """Parse mounts: FR@-45+ is a rotor FR, 45° to the right of forward, counter-clockwise; u and l are upper and lower."""
     mounts = []
     for mount_text in text.split():
@@ -62,8 +62,8 @@ def _around(text: str, arm_lengths: Mapping[str, float] | None = None) -> tuple[
     return tuple(mounts)
 
 
-def _numbered(frame: str) -> tuple[Mount, ...]:
-    numbered = NUMBERINGS[frame]["px4"].places
+def _numbered_mounts(frame: str) -> tuple[Mount, ...]:
+    numbered = NUMBERINGS[frame]["px4"].rotors
     angles = [math.radians(rotor.azimuth_deg) for rotor in numbered]
     return tuple(
         Mount(rotor.name, math.cos(a), math.sin(a), rotor.spin) for rotor, a in zip(numbered, angles, strict=True)
@@ -73,32 +73,36 @@ def _numbered(frame: str) -> tuple[Mount, ...]:
 _ARDUPILOT = "ArduPilot AP_MotorsMatrix.cpp"
 _PX4_AND_ARDUPILOT = "PX4 and ArduPilot"
 _BACK_ARM_FRACTION = 0.894  # of the front arms' length: a frame that keeps its propellers out of the camera's view
-LAYOUTS: Mapping[str, Layout] = {
-    "quad_x": Layout("quad X", _numbered("quad_x"), _PX4_AND_ARDUPILOT),
-    "quad_plus": Layout("quad +", _around("R@-90+ L@90+ F@0- B@180-"), _PX4_AND_ARDUPILOT),
-    "quad_h": Layout(
-        "quad H", _around("FR@-40+ BL@140+ FL@40- BR@-140-"), f"{_PX4_AND_ARDUPILOT}, quad X; longer than wide"
+LAYOUTS: Mapping[str, RotorLayout] = {
+    "quad_x": RotorLayout("quad X", _numbered_mounts("quad_x"), _PX4_AND_ARDUPILOT),
+    "quad_plus": RotorLayout("quad +", _parse_mounts("R@-90+ L@90+ F@0- B@180-"), _PX4_AND_ARDUPILOT),
+    "quad_h": RotorLayout(
+        "quad H", _parse_mounts("FR@-40+ BL@140+ FL@40- BR@-140-"), f"{_PX4_AND_ARDUPILOT}, quad X; longer than wide"
     ),
-    "deadcat": Layout(
+    "deadcat": RotorLayout(
         "deadcat",
-        _around("FR@-58+ BL@129+ FL@58- BR@-129-", {"BL": _BACK_ARM_FRACTION, "BR": _BACK_ARM_FRACTION}),
+        _parse_mounts("FR@-58+ BL@129+ FL@58- BR@-129-", {"BL": _BACK_ARM_FRACTION, "BR": _BACK_ARM_FRACTION}),
         f"{_PX4_AND_ARDUPILOT}, quad X; wide in front, as the 3DR Iris is",
     ),
-    "hexa_x": Layout("hexa X", _numbered("hexa_x"), _PX4_AND_ARDUPILOT),
-    "hexa_plus": Layout("hexa +", _around("F@0- B@180+ BL@120- FR@-60+ FL@60+ BR@-120-"), _PX4_AND_ARDUPILOT),
-    "octo_x": Layout("octo X", _numbered("octo_x"), _PX4_AND_ARDUPILOT),
-    "octo_plus": Layout(
-        "octo +", _around("F@0- B@180- FR@-45+ BR@-135+ FL@45+ BL@135+ L@90- R@-90-"), _PX4_AND_ARDUPILOT
+    "hexa_x": RotorLayout("hexa X", _numbered_mounts("hexa_x"), _PX4_AND_ARDUPILOT),
+    "hexa_plus": RotorLayout(
+        "hexa +", _parse_mounts("F@0- B@180+ BL@120- FR@-60+ FL@60+ BR@-120-"), _PX4_AND_ARDUPILOT
     ),
-    "x8": Layout(
+    "octo_x": RotorLayout("octo X", _numbered_mounts("octo_x"), _PX4_AND_ARDUPILOT),
+    "octo_plus": RotorLayout(
+        "octo +", _parse_mounts("F@0- B@180- FR@-45+ BR@-135+ FL@45+ BL@135+ L@90- R@-90-"), _PX4_AND_ARDUPILOT
+    ),
+    "x8": RotorLayout(
         "X8, coaxial",
-        _around("FR@-45+u FL@45-u BL@135+u BR@-135-u FL@45+l FR@-45-l BR@-135+l BL@135-l"),
+        _parse_mounts("FR@-45+u FL@45-u BL@135+u BR@-135-u FL@45+l FR@-45-l BR@-135+l BL@135-l"),
         f"{_ARDUPILOT}, octo-quad X",
     ),
-    "y6": Layout("Y6, coaxial", _around("FR@-60-u FR@-60+l B@180-u B@180+l FL@60-u FL@60+l"), f"{_ARDUPILOT}, Y6B"),
-    "tricopter": Layout(
+    "y6": RotorLayout(
+        "Y6, coaxial", _parse_mounts("FR@-60-u FR@-60+l B@180-u B@180+l FL@60-u FL@60+l"), f"{_ARDUPILOT}, Y6B"
+    ),
+    "tricopter": RotorLayout(
         "tricopter with a yaw servo",
-        (*_around("FR@-60+ FL@60-"), Mount("B", -1.0, 0.0, CCW, tilting=True)),
+        (*_parse_mounts("FR@-60+ FL@60-"), Mount("B", -1.0, 0.0, CCW, tilting=True)),
         "ArduPilot AP_MotorsTri.cpp: motors 1, 2 and 4",
     ),
 }
@@ -118,16 +122,18 @@ ALIASES = {
 }
 
 
-def layout_named(name: str) -> Layout:
+def find_layout(name: str) -> RotorLayout:
     """Return the layout of that name; raise a ValueError that lists all layouts if there is none."""
     key = name.strip().lower().replace("-", "_").replace(" ", "_").replace("_+", "_plus")
     layout = LAYOUTS.get(ALIASES.get(key, key))
     if layout is None:
-        raise ValueError(f"layout = {shown(name)}: expected one of {', '.join(LAYOUTS)}, or rotors by coordinates")
+        raise ValueError(
+            f"layout = {quote_value(name)}: expected one of {', '.join(LAYOUTS)}, or rotors by coordinates"
+        )
     return layout
 
 
-def hubs_of(layout: Layout, diagonal: float, gap: float) -> tuple[Hub, ...]:
+def layout_hubs(layout: RotorLayout, diagonal: float, gap: float) -> tuple[Hub, ...]:
     """Return the hubs of a frame with this diagonal; the discs of a coaxial pair are `gap` apart, centred on the frame  [m]."""
     half = 0.5 * diagonal
     return tuple(
@@ -146,7 +152,7 @@ def _hub_name(mount: Mount) -> str:
     return mount.name + {UPPER: " upper", LOWER: " lower"}.get(mount.level, "")
 
 
-def hubs_at(coordinates: Sequence[tuple[Vec3, int]]) -> tuple[Hub, ...]:
+def coordinate_hubs(coordinates: Sequence[tuple[Vec3, int]]) -> tuple[Hub, ...]:
     """Return hubs at these coordinates [m] and spins; two rotors above each other are a coaxial pair."""
     frame_radius = max((math.hypot(position.x, position.y) for position, _ in coordinates), default=0.0)
     hubs = []
@@ -179,12 +185,14 @@ def match_rotors(
     return tuple(order) or None
 
 
-def nearest_beside(hubs: Sequence[Hub]) -> float:
+def min_rotor_spacing(hubs: Sequence[Hub]) -> float:
     """Smallest distance in plan view of two rotors that are not a coaxial pair  [m]; ∞ if there are none."""
     distances = [
-        math.hypot(a.place.x - b.place.x, a.place.y - b.place.y) for i, a in enumerate(hubs) for b in hubs[i + 1 :]
+        math.hypot(a.position.x - b.position.x, a.position.y - b.position.y)
+        for i, a in enumerate(hubs)
+        for b in hubs[i + 1 :]
     ]
-    frame_radius = max((math.hypot(hub.place.x, hub.place.y) for hub in hubs), default=0.0)
+    frame_radius = max((math.hypot(hub.position.x, hub.position.y) for hub in hubs), default=0.0)
     return min(
         (distance for distance in distances if distance > _SAME_ARM_FRACTION * max(frame_radius, 1e-3)),
         default=math.inf,

@@ -10,10 +10,10 @@ tests/vehicles/test_drive.py).
 import math
 from typing import NamedTuple
 
-from samara.vehicles.parts.motor import RPM_PER_RAD_S, Motor
+from samara.vehicles.parts.motor import RPM_PER_RAD_S, MotorPart
 from samara.vehicles.parts.propeller import Propeller, propeller
 
-LEAST_SAGGED = 0.3  # of the open-circuit voltage: lower bound of the search for the voltage under load
+MIN_LOADED_VOLTAGE_FRACTION = 0.3  # of the open-circuit voltage: lower bound of the search for the voltage under load
 
 
 class Drive(NamedTuple):
@@ -27,27 +27,30 @@ class Drive(NamedTuple):
     no_load_current: float
 
 
-class Working(NamedTuple):
+class OperatingPoint(NamedTuple):
     """Speed [rad/s], thrust [N], torque [N m], the motor's current and the supply current [A]."""
 
     speed: float
     thrust: float
     torque: float
     current: float
-    drawn: float
+    supply_current: float
 
 
-def at_full_throttle(motor: Motor, size: str, voltage: float) -> Propeller:
+def full_throttle_propeller(motor: MotorPart, size: str, voltage: float) -> Propeller:
     """Estimate the propeller at its full-throttle speed (two digits), where Reynolds and Mach numbers differ from hover's."""
     estimate = propeller(size)
     for _ in range(2):
         estimate = propeller(
-            size, rpm=float(f"{working(1.0, voltage, drive(motor, estimate)).speed * RPM_PER_RAD_S:.2g}")
+            size,
+            rpm=float(
+                f"{operating_point(1.0, voltage, drive_coefficients(motor, estimate)).speed * RPM_PER_RAD_S:.2g}"
+            ),
         )
     return estimate
 
 
-def drive(motor: Motor, propeller: Propeller) -> Drive:
+def drive_coefficients(motor: MotorPart, propeller: Propeller) -> Drive:
     """Return the most likely coefficients of motor and propeller."""
     return Drive(
         propeller.k_thrust.value,
@@ -59,43 +62,43 @@ def drive(motor: Motor, propeller: Propeller) -> Drive:
     )
 
 
-def current_at(speed: float, drive: Drive) -> float:
+def motor_current(speed: float, drive: Drive) -> float:
     """I = I₀ + kM Ω²/K  [A]"""
     return drive.no_load_current + drive.k_torque * speed * speed / drive.constant
 
 
-def voltage_at(speed: float, drive: Drive) -> float:
+def motor_voltage(speed: float, drive: Drive) -> float:
     """d V = K Ω + (R + L Ω) I  [V]"""
-    return drive.constant * speed + (drive.resistance + drive.inductance * speed) * current_at(speed, drive)
+    return drive.constant * speed + (drive.resistance + drive.inductance * speed) * motor_current(speed, drive)
 
 
 def hover_duty(thrust: float, voltage: float, drive: Drive) -> float:
-    """d at which the rotor's thrust is `thrust`, Ω = √(T/kF); more than 1 if it cannot reach it"""
-    return voltage_at(math.sqrt(thrust / drive.k_thrust), drive) / voltage
+    """d at which the rotor's thrust is `thrust`, Ω = √(T/kF); more than 1 if the rotor cannot reach that thrust"""
+    return motor_voltage(math.sqrt(thrust / drive.k_thrust), drive) / voltage
 
 
-def working(duty: float, voltage: float, drive: Drive) -> Working:
+def operating_point(duty: float, voltage: float, drive: Drive) -> OperatingPoint:
     """Ω by bisection between 0 and d V/K: the required voltage grows with the speed"""
     low, high = 0.0, duty * voltage / drive.constant
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if voltage_at(middle, drive) < duty * voltage else (low, middle)
+        low, high = (middle, high) if motor_voltage(middle, drive) < duty * voltage else (low, middle)
     speed = 0.5 * (low + high)
-    current = current_at(speed, drive)
-    return Working(speed, drive.k_thrust * speed**2, drive.k_torque * speed**2, current, duty * current)
+    current = motor_current(speed, drive)
+    return OperatingPoint(speed, drive.k_thrust * speed**2, drive.k_torque * speed**2, current, duty * current)
 
 
-def full_throttle(open_voltage: float, source_resistance: float, rotors: int, drive: Drive) -> Working:
+def full_throttle_point(open_voltage: float, source_resistance: float, rotors: int, drive: Drive) -> OperatingPoint:
     """All rotors at d = 1 on one battery, V = V₀ − R_b n I: by bisection in V"""
-    low, high = LEAST_SAGGED * open_voltage, open_voltage
+    low, high = MIN_LOADED_VOLTAGE_FRACTION * open_voltage, open_voltage
     for _ in range(50):
         middle = 0.5 * (low + high)
-        loaded_voltage = open_voltage - source_resistance * rotors * working(1.0, middle, drive).drawn
+        loaded_voltage = open_voltage - source_resistance * rotors * operating_point(1.0, middle, drive).supply_current
         low, high = (middle, high) if loaded_voltage > middle else (low, middle)
-    return working(1.0, 0.5 * (low + high), drive)
+    return operating_point(1.0, 0.5 * (low + high), drive)
 
 
 def dc_resistance(voltage: float, drive: Drive) -> float:
     """R = (V − K Ω)/I at full throttle: of the DC motor without inductance that has the same full-throttle speed  [Ω]"""
-    point = working(1.0, voltage, drive)
+    point = operating_point(1.0, voltage, drive)
     return (voltage - drive.constant * point.speed) / point.current

@@ -13,32 +13,32 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, rotate
-from samara.core.batch_scalar import as_scalar
+from samara.core.batch_scalar import float_or_batch_scalar
 from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.effect import Role
-from samara.physics.multirotor import at_rest, wrench
+from samara.physics.multirotor import state_at_rest, wrench
 from samara.physics.rotors.battery import BatteryState, Thevenin
 from samara.physics.rotors.propulsion import bus_current
 from samara.physics.types import CALM, State, Vehicle
-from samara.vehicles.parts.propeller import TOGETHER
+from samara.vehicles.parts.propeller import THRUST_TORQUE_CORRELATION
 from samara.vehicles.trim import hover
-from samara.vehicles.writer import spreads_still_true
+from samara.vehicles.writer import valid_spreads
 
-DRAWS = 200
+DEFAULT_SAMPLES = 200
 SEED = 19
-RESERVE = 0.2  # of the charge: left in the battery at landing
-_HIGH = 1e3  # [m]: beyond the influence of the ground
-_TOO_FAST = 1e5  # [rad/s]: faster than any motor
-_ROUNDS = 30
+RESERVE_CHARGE = 0.2  # of the charge: left in the battery at landing
+_FREE_AIR_HEIGHT = 1e3  # [m]: beyond the influence of the ground
+_SPEED_UPPER_BOUND = 1e5  # [rad/s]: faster than any motor
+_ITERATIONS = 30
 _RELATIVE_STEP = 1e-6  # relative, for finite differences
 _MIN_PITCH_SINE = 1e-3
 _PERCENTILES = (2.5, 97.5)  # [%]
 _THRUST_PATH, _TORQUE_PATH = "rotors.k_thrust", "rotors.k_torque"
 
 
-class PilotFigure(NamedTuple):
+class PerformanceFigure(NamedTuple):
     """One performance figure in a customary unit, with the ends of its 95 % interval."""
 
     name: str
@@ -48,7 +48,7 @@ class PilotFigure(NamedTuple):
     unit: str
 
     @property
-    def shown(self) -> str:
+    def value_text(self) -> str:
         """The value with its unit."""
         return f"{_format_value(self.value)} {self.unit}".strip()
 
@@ -66,77 +66,83 @@ def _format_value(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 99.5 else f"{value:.3g}" if abs(value) >= 10.0 else f"{value:.2g}"
 
 
-def pilot_figures(vehicle: Vehicle, draws: int = DRAWS) -> list[PilotFigure]:
+def performance_figures(vehicle: Vehicle, draws: int = DEFAULT_SAMPLES) -> list[PerformanceFigure]:
     """Compute all figures of a vehicle with rotors; throttle and current need duty commands and a battery."""
     with np.errstate(all="ignore"):  # the climb of aircraft that cannot lift is NaN
         return [_figure(*figure) for figure in _all_figures(vehicle, draws)]
 
 
 def _all_figures(vehicle: Vehicle, draws: int) -> list[tuple[str, Scalar, str]]:
-    batch = _drawn(vehicle, draws)
-    hover_speeds = np.array([float(as_scalar(speed)) for speed in hover(vehicle)[0].rotor_speed])
+    batch = _sample_batch(vehicle, draws)
+    hover_speeds = np.array([float(float_or_batch_scalar(speed)) for speed in hover(vehicle)[0].rotor_speed])
     airborne = _airborne_vehicle(batch)
-    weight = as_scalar(vehicle.mass) * as_scalar(vehicle["gravity"].acceleration)
-    hover_state = _hovering(airborne, hover_speeds)
+    weight = float_or_batch_scalar(vehicle.mass) * float_or_batch_scalar(vehicle["gravity"].acceleration)
+    hover_state = _hover_state(airborne, hover_speeds)
     full_state = _full_throttle_state(airborne)
     figures: list[tuple[str, Scalar, str]] = []
     if airborne.structure.actuation.name in ("duty", "normalized"):
         commands = airborne.structure.actuation.steady_command(hover_state, airborne, CALM)
         figures.append(("hover throttle", 100.0 * sum(commands) / len(commands), "%"))
-    figures.append(("thrust/weight", _lift(full_state, airborne) / weight, ""))
+    figures.append(("thrust/weight", _total_thrust(full_state, airborne) / weight, ""))
     if airborne.has("battery"):
         figures.append(("hover current", _current(hover_state, airborne), "A"))
         if isinstance(airborne["battery"], tuple):
             figures.append(("hover time", _hover_time(hover_state, airborne) / 60.0, "min"))
-        figures.append(("full throttle", _current(full_state, airborne, full=True), "A"))
+        figures.append(("full throttle", _current(full_state, airborne, full_throttle=True), "A"))
     figures.append(("top speed", 3.6 * _top_speed(full_state, airborne, weight), "km/h"))
-    figures.append(("climb", _climb(full_state, airborne), "m/s"))
+    figures.append(("climb", _climb_speed(full_state, airborne), "m/s"))
     return figures
 
 
 def full_throttle_current(vehicle: Vehicle) -> float:
     """Bus current with all motors at full throttle, static, on a full battery  [A]"""
     airborne = _airborne_vehicle(vehicle)
-    return float(np.ravel(_current(_full_throttle_state(airborne), airborne, full=True))[0])
+    return float(np.ravel(_current(_full_throttle_state(airborne), airborne, full_throttle=True))[0])
 
 
-def _figure(name: str, values: Array, unit: str) -> PilotFigure:
+def _figure(name: str, values: Array, unit: str) -> PerformanceFigure:
     """Return the value of the first sample, the vehicle itself, and the interval over all samples with a finite value."""
     all_values = np.ravel(np.asarray(values, dtype=float))
     finite = all_values[np.isfinite(all_values)]
     low, high = np.percentile(finite, _PERCENTILES) if finite.size else (math.nan, math.nan)
-    return PilotFigure(name, float(all_values[0]), float(low), float(high), unit)
+    return PerformanceFigure(name, float(all_values[0]), float(low), float(high), unit)
 
 
 # Sampled aircraft --------------------------------------------------------------------------------------------------
 
 
-def _drawn(vehicle: Vehicle, draws: int) -> Vehicle:
+def _sample_batch(vehicle: Vehicle, draws: int) -> Vehicle:
     """Return a batch: the vehicle itself, then samples of its parameters by their spreads; equal parts share one error."""
     spreads: dict[str, float] = {}
-    for path, spread in spreads_still_true(vehicle).items():
+    for path, spread in valid_spreads(vehicle).items():
         table_path, _, field = path.rpartition(".")
         table = table_path.partition("[")[0]
         prefix = {"rotor": "rotors", "rotors": "rotors", "motor": "rotors.motor"}.get(table, table)
         prefix = "rotors.motor" if table_path.endswith(".motor") else prefix
+        if prefix == "rotors.motor":
+            field = {"kv": "constant"}.get(field, field)
         if prefix == "body":
             prefix, field = "", {"inertia": "inertia_B"}.get(field, field)
         spreads[f"{prefix}.{field}".lstrip(".")] = spread
     generator = np.random.default_rng(SEED)
     normals = {path: generator.standard_normal(draws) for path in sorted(spreads)}
     if {_THRUST_PATH, _TORQUE_PATH} <= normals.keys():
-        normals[_TORQUE_PATH] = TOGETHER * normals[_THRUST_PATH] + math.sqrt(1.0 - TOGETHER**2) * normals[_TORQUE_PATH]
+        normals[_TORQUE_PATH] = (
+            THRUST_TORQUE_CORRELATION * normals[_THRUST_PATH]
+            + math.sqrt(1.0 - THRUST_TORQUE_CORRELATION**2) * normals[_TORQUE_PATH]
+        )
     samples: dict[str, Tree] = {}
     for path, normal in normals.items():
-        value = _number(vehicle, path)
+        value = _sampled_value(vehicle, path)
         if value is not None:
-            samples[path] = _times(value, np.exp(spreads[path] * np.concatenate([[0.0], normal])))
+            samples[path] = _scale(value, np.exp(spreads[path] * np.concatenate([[0.0], normal])))
     batch = vehicle.replace(samples) if samples else vehicle
-    return batch if samples else replace(vehicle, mass=np.full(1, as_scalar(vehicle.mass)))
+    return batch if samples else replace(vehicle, mass=np.full(1, float_or_batch_scalar(vehicle.mass)))
 
 
-def _number(vehicle: Vehicle, path: str) -> Tree:
-    """Return the value at a path of `Vehicle.replace`, of the first of several; None if it has no influence here."""
+def _sampled_value(vehicle: Vehicle, path: str) -> Tree:
+    """Return the value at a path of `Vehicle.replace`, in a list that of the first element; None if it has no influence
+    here."""
     if path in ("mass",):
         return vehicle.mass
     root, *fields = path.split(".")
@@ -158,7 +164,7 @@ def _affects_flight(vehicle: Vehicle, effect: str) -> bool:
     )
 
 
-def _times(value: Tree, factor: Array) -> Tree:
+def _scale(value: Tree, factor: Array) -> Tree:
     if isinstance(value, tuple):
         scaled = [component * factor for component in value]
         return Vec3(*scaled) if isinstance(value, Vec3) else tuple(scaled)
@@ -174,37 +180,37 @@ def _airborne_vehicle(vehicle: Vehicle) -> Vehicle:
 # Steady flight -----------------------------------------------------------------------------------------------------
 
 
-def _still(vehicle: Vehicle, speeds: Sequence[Scalar]) -> State:
-    return at_rest(vehicle, Vec3(0.0, 0.0, _HIGH))._replace(rotor_speed=tuple(speeds))
+def _stationary_state(vehicle: Vehicle, speeds: Sequence[Scalar]) -> State:
+    return state_at_rest(vehicle, Vec3(0.0, 0.0, _FREE_AIR_HEIGHT))._replace(rotor_speed=tuple(speeds))
 
 
 def _vertical_force(state: State, vehicle: Vehicle) -> Array:
     """f_z of the total force, in world axes  [N]"""
-    return _forces(state, vehicle).z
+    return _total_force(state, vehicle).z
 
 
-def _forces(state: State, vehicle: Vehicle) -> Vec3:
+def _total_force(state: State, vehicle: Vehicle) -> Vec3:
     total = wrench(state, (), vehicle, CALM)  # without the rotors' momentum the command has no influence
     return rotate(state.q_WB, total.f_B) + total.f_W
 
 
-def _lift(state: State, vehicle: Vehicle) -> Array:
+def _total_thrust(state: State, vehicle: Vehicle) -> Array:
     return _vertical_force(state, vehicle) + vehicle.mass * vehicle["gravity"].acceleration
 
 
-def _hovering(vehicle: Vehicle, hover_speeds: Array) -> State:
+def _hover_state(vehicle: Vehicle, hover_speeds: Array) -> State:
     """Scale the rotor speeds of the vehicle's own hover until they carry the weight, by Newton's method."""
-    scale: Array = np.ones(_lanes(vehicle))
+    scale: Array = np.ones(_batch_size(vehicle))
     for _ in range(6):
         force, shifted_force = (
-            _vertical_force(_still(vehicle, [speed * factor for speed in hover_speeds]), vehicle)
+            _vertical_force(_stationary_state(vehicle, [speed * factor for speed in hover_speeds]), vehicle)
             for factor in (scale, scale * (1.0 + _RELATIVE_STEP))
         )
         scale = scale - force * scale * _RELATIVE_STEP / (shifted_force - force)
-    return _still(vehicle, [speed * scale for speed in hover_speeds])
+    return _stationary_state(vehicle, [speed * scale for speed in hover_speeds])
 
 
-def _lanes(vehicle: Vehicle) -> int:
+def _batch_size(vehicle: Vehicle) -> int:
     """Return the count of aircraft in the batch."""
     return max(np.size(leaf) for leaf in flatten((vehicle.mass, vehicle.rotors, vehicle.parameters)))
 
@@ -218,19 +224,19 @@ def _set_charge(state: State, vehicle: Vehicle, charge: float) -> State:
     return state._replace(effects=(*state.effects[:index], battery_states, *state.effects[index + 1 :]))
 
 
-def _current(state: State, vehicle: Vehicle, full: bool = False) -> Array:
+def _current(state: State, vehicle: Vehicle, full_throttle: bool = False) -> Array:
     actuation = vehicle.structure.actuation
-    command = (1.0,) * len(vehicle.rotors) if full else actuation.steady_command(state, vehicle, CALM)
+    command = (1.0,) * len(vehicle.rotors) if full_throttle else actuation.steady_command(state, vehicle, CALM)
     return bus_current(state, command, vehicle, CALM)
 
 
 def _hover_time(hovering: State, vehicle: Vehicle) -> Array:
     """t = C ∫ dSOC / I(SOC), from full to a fifth; the current grows as the voltage falls  [s]"""
-    charges = np.linspace(1.0, RESERVE, 5)
+    charges = np.linspace(1.0, RESERVE_CHARGE, 5)
     inverse_currents = [1.0 / _settled_current(hovering, vehicle, float(charge)) for charge in charges]
     mean = sum(0.5 * (a + b) for a, b in pairwise(inverse_currents)) / (len(charges) - 1)
     capacity: Array = sum(battery.capacity for battery in vehicle["battery"] if isinstance(battery, Thevenin))
-    return capacity * (1.0 - RESERVE) * mean
+    return capacity * (1.0 - RESERVE_CHARGE) * mean
 
 
 def _settled_current(hovering: State, vehicle: Vehicle, charge: float) -> Array:
@@ -249,9 +255,9 @@ def _settled_current(hovering: State, vehicle: Vehicle, charge: float) -> Array:
 
 def _full_throttle_state(vehicle: Vehicle) -> State:
     """Ω̇ = 0 with all motors at full throttle, static, on a full battery"""
-    speeds = [np.full(_lanes(vehicle), _TOO_FAST) for _ in vehicle.rotors]
-    state = _still(vehicle, speeds)
-    for _ in range(_ROUNDS):
+    speeds = [np.full(_batch_size(vehicle), _SPEED_UPPER_BOUND) for _ in vehicle.rotors]
+    state = _stationary_state(vehicle, speeds)
+    for _ in range(_ITERATIONS):
         state = _newton_step(state, vehicle)
     return state
 
@@ -274,21 +280,21 @@ def _newton_step(state: State, vehicle: Vehicle) -> State:
     return state._replace(rotor_speed=tuple(np.maximum(speed, 1.0) for speed in speeds))
 
 
-def _climb(full_state: State, vehicle: Vehicle) -> Array:
+def _climb_speed(full_state: State, vehicle: Vehicle) -> Array:
     """Σ f_z = 0 straight up at full throttle  [m/s]; NaN if thrust does not exceed weight"""
     return _solve_steady_speed(full_state, vehicle, lambda speed: (Vec3(0.0, 0.0, speed), Quat(1.0, 0.0, 0.0, 0.0)))
 
 
 def _solve_steady_speed(full_state: State, vehicle: Vehicle, motion: Callable[[Array], tuple[Vec3, Quat]]) -> Array:
     can_climb = _vertical_force(full_state, vehicle) > 0.0
-    speed: Array = np.full(_lanes(vehicle), 1.0)
+    speed: Array = np.full(_batch_size(vehicle), 1.0)
     state = full_state
 
     def residual(trial_speed: Array, trial_state: State) -> Array:
         v_W, q_WB = motion(trial_speed)
         return _vertical_force(trial_state._replace(v_W=v_W, q_WB=q_WB), vehicle)
 
-    for _ in range(_ROUNDS):
+    for _ in range(_ITERATIONS):
         v_W, q_WB = motion(speed)
         state = _newton_step(state._replace(v_W=v_W, q_WB=q_WB), vehicle)
         force, shifted_force = residual(speed, state), residual(speed * (1.0 + _RELATIVE_STEP), state)
@@ -302,19 +308,19 @@ def _top_speed(full_state: State, vehicle: Vehicle, weight: float) -> Array:
 
     Newton's method in speed and the sine of the pitch; the rotor speeds follow.
     """
-    lift = _lift(full_state, vehicle)
+    lift = _total_thrust(full_state, vehicle)
     can_fly = lift > weight
     pitch_sine: Array = np.sqrt(np.maximum(1.0 - (weight / np.maximum(lift, weight)) ** 2, _MIN_PITCH_SINE))
-    speed: Array = np.full(_lanes(vehicle), 5.0)
+    speed: Array = np.full(_batch_size(vehicle), 5.0)
     state = full_state
 
     def residual(v: Array, sine: Array, trial_state: State) -> tuple[Array, Array]:
         pitch = np.arcsin(sine)
         q_WB = Quat(np.cos(0.5 * pitch), 0.0, np.sin(0.5 * pitch), 0.0)
-        f_W = _forces(trial_state._replace(v_W=Vec3(v, 0.0, 0.0), q_WB=q_WB), vehicle)
+        f_W = _total_force(trial_state._replace(v_W=Vec3(v, 0.0, 0.0), q_WB=q_WB), vehicle)
         return f_W.x, f_W.z
 
-    for _ in range(_ROUNDS):
+    for _ in range(_ITERATIONS):
         pitch = np.arcsin(pitch_sine)
         attitude = Quat(np.cos(0.5 * pitch), 0.0, np.sin(0.5 * pitch), 0.0)
         state = _newton_step(state._replace(v_W=Vec3(speed, 0.0, 0.0), q_WB=attitude), vehicle)

@@ -1,8 +1,8 @@
 """Propeller tables: blades of a generic shape, propellers measured at UIUC beside theory, and APC's performance files.
 
-`measured_propellers.csv` has every coefficient twice, as measured and as computed by blade element theory on a generic blade of
-that size (`_bem`): static and at 20, 40, 60, 80 and 100 % of the advance ratio J₀ of zero thrust, each at its own J₀;
-`bench/studies/measured_propellers.py` writes the table.
+`measured_propellers.csv` has every coefficient twice, as measured and as computed by blade element theory on a generic
+blade of that size (columns that end in `_bem`): static and at 20, 40, 60, 80 and 100 % of the advance ratio J₀ of zero
+thrust, each at its own J₀; `bench/studies/measured_propellers.py` writes the table.
 
 The chord of a generic blade is the median of the 77 blades whose shape was measured at UIUC from 20 % of the radius on; the
 twist follows the pitch, tan β = P/(2πr), plus the median deviation of those blades (flattened at the hub, washed out at the
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.core.budget import text_inside
+from samara.core.budget import read_text_or_gzip
 from samara.core.types import Array
 from samara.propeller.airfoil import SMALL_PROPELLER, Airfoil
 from samara.propeller.bem import rotor_coefficients
@@ -31,13 +31,13 @@ CHORD = (
     *(0.154, 0.152, 0.159, 0.166, 0.172, 0.177, 0.176, 0.174, 0.169),
     *(0.165, 0.159, 0.153, 0.143, 0.133, 0.119, 0.101, 0.075, 0.048),
 )  # c/R
-TWIST_BESIDE_PITCH = (
+TWIST_OFFSET_DEG = (
     *(-19.2, -9.1, -1.4, 0.8, 0.8, 0.6, 0.7, 0.6, 0.7),
     *(0.7, 0.5, 0.4, 0.4, 0.2, 0.0, -0.1, -0.7, -1.1),
 )  # [deg]
 
 
-class Size(NamedTuple):
+class PropellerSize(NamedTuple):
     """Diameter and pitch [m], blade count."""
 
     diameter: float
@@ -50,11 +50,11 @@ class Size(NamedTuple):
         return f"{self.diameter / INCH:.4g}x{self.pitch / INCH:.4g}x{self.blades}"
 
 
-def generic_blade(size: Size) -> Blade:
+def generic_blade(size: PropellerSize) -> Blade:
     """β(r) = atan(P/(2πr)) + δ(r/R),  c(r) = R γ(r/R)"""
     slope = size.pitch / (math.pi * size.diameter)
     twist = tuple(
-        math.atan(slope / x) + math.radians(offset) for x, offset in zip(STATIONS, TWIST_BESIDE_PITCH, strict=True)
+        math.atan(slope / x) + math.radians(offset) for x, offset in zip(STATIONS, TWIST_OFFSET_DEG, strict=True)
     )
     return Blade(
         size.name,
@@ -69,13 +69,13 @@ def generic_blade(size: Size) -> Blade:
 
 
 TABLE = "measured_propellers.csv"
-PARTS_OF_J0 = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+J0_FRACTIONS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 SPEED_OF_SOUND = 340.3  # [m/s] at 15 °C
 _MAX_ADVANCE_RATIO = 2.5
 
 
 class MeasuredPropeller(NamedTuple):
-    """A propeller as measured, and theory on a generic blade of its size; CT and CP over `PARTS_OF_J0`."""
+    """A propeller as measured, and theory on a generic blade of its size; CT and CP over `J0_FRACTIONS`."""
 
     name: str
     family: str
@@ -91,23 +91,23 @@ class MeasuredPropeller(NamedTuple):
 
 
 class Theory(NamedTuple):
-    """Blade element theory on one blade: J₀, and CT and CP over `PARTS_OF_J0`."""
+    """Blade element theory on one blade: J₀, and CT and CP over `J0_FRACTIONS`."""
 
     advance: float
     thrust: Array
     power: Array
 
 
-def in_fast_air(blade: Blade, rpm: float, airfoil: Airfoil = SMALL_PROPELLER) -> Airfoil:
+def compressible_airfoil(blade: Blade, rpm: float, airfoil: Airfoil = SMALL_PROPELLER) -> Airfoil:
     """a = a₀/√(1 − M²) at 75 % of the radius (Prandtl and Glauert); constant above M = 0.7, where shocks begin"""
     mach = min(0.75 * rpm * (2.0 * math.pi / 60.0) * blade.radius / SPEED_OF_SOUND, 0.7)
     return airfoil._replace(lift_slope=airfoil.lift_slope / math.sqrt(1.0 - mach * mach))
 
 
-def theory(blade: Blade, rpm: float) -> Theory:
+def compute_theory(blade: Blade, rpm: float) -> Theory:
     """Compute J₀ of zero thrust by linear interpolation over 40 advance ratios, then CT and CP at fractions of it."""
-    airfoil = in_fast_air(blade, rpm)
-    max_advance = min(_MAX_ADVANCE_RATIO, max(0.5, 2.2 * math.pi * 0.7 * math.tan(float(blade.at(0.7)[1]))))
+    airfoil = compressible_airfoil(blade, rpm)
+    max_advance = min(_MAX_ADVANCE_RATIO, max(0.5, 2.2 * math.pi * 0.7 * math.tan(float(blade.interpolate(0.7)[1]))))
     J = np.linspace(0.02, max_advance, 40)
     thrust = rotor_coefficients(blade, J, rpm, airfoil=airfoil).thrust
     non_positive = np.flatnonzero(thrust <= 0.0)
@@ -117,7 +117,7 @@ def theory(blade: Blade, rpm: float) -> Theory:
         )
     k = int(non_positive[0])
     advance = float(np.interp(0.0, [thrust[k], thrust[k - 1]], [J[k], J[k - 1]]))
-    coefficients = rotor_coefficients(blade, advance * np.array(PARTS_OF_J0), rpm, airfoil=airfoil)
+    coefficients = rotor_coefficients(blade, advance * np.array(J0_FRACTIONS), rpm, airfoil=airfoil)
     return Theory(advance, coefficients.thrust, coefficients.power)
 
 
@@ -129,7 +129,8 @@ def measured_propellers() -> tuple[MeasuredPropeller, ...]:
     for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
         values = {key: float(value) for key, value in row.items() if key not in ("name", "family")}
         columns = {
-            coefficient: tuple(values[f"{coefficient}_{k}"] for k in range(len(PARTS_OF_J0))) for coefficient in KINDS
+            coefficient: tuple(values[f"{coefficient}_{k}"] for k in range(len(J0_FRACTIONS)))
+            for coefficient in COEFFICIENTS
         }
         propellers.append(
             MeasuredPropeller(
@@ -149,15 +150,15 @@ def measured_propellers() -> tuple[MeasuredPropeller, ...]:
     return tuple(propellers)
 
 
-KINDS = ("ct", "ct_bem", "cp", "cp_bem")
+COEFFICIENTS = ("ct", "ct_bem", "cp", "cp_bem")
 
 
 # APC's performance files ---------------------------------------------------------------------------------------------
 
 
-_RPM = re.compile(r"\s*PROP\s+RPM\s*=\s*([\d.]+)\s*")
-_COLUMNS = ("J", "Ct", "Cp")
-LARGEST = 10.0  # a J, Ct or Cp
+_RPM_PATTERN = re.compile(r"\s*PROP\s+RPM\s*=\s*([\d.]+)\s*")
+_APC_COLUMNS = ("J", "Ct", "Cp")
+MAX_APC_VALUE = 10.0  # a J, Ct or Cp
 
 
 class ApcRun(NamedTuple):
@@ -172,7 +173,7 @@ class ApcRun(NamedTuple):
 def read_apc(path: str | Path) -> tuple[ApcRun, ...]:
     """Read every block of the file, by rpm; rows without a number (-NaN) are skipped."""
     try:
-        text = text_inside(Path(path))
+        text = read_text_or_gzip(Path(path))
     except OSError as error:
         raise ValueError(
             f"{path}: cannot be read ({error.strerror or error}); expected an APC performance file"
@@ -181,17 +182,17 @@ def read_apc(path: str | Path) -> tuple[ApcRun, ...]:
     rpm, columns = 0.0, None
     rows: list[list[float]] = []
     for line in [*text.splitlines(), "PROP RPM = 0"]:
-        heading = _RPM.fullmatch(line)
+        heading = _RPM_PATTERN.fullmatch(line)
         if heading:
             if rows:
-                runs.append(_run(path, rpm, rows))
+                runs.append(_apc_run(path, rpm, rows))
             rpm, columns, rows = float(heading[1]), None, []
             continue
         words = line.split()
-        if all(name in words for name in _COLUMNS):
-            columns = [words.index(name) for name in _COLUMNS]
+        if all(name in words for name in _APC_COLUMNS):
+            columns = [words.index(name) for name in _APC_COLUMNS]
         elif columns and rpm > 0.0 and len(words) > max(columns):
-            numbers = [_number(words[k]) for k in columns]
+            numbers = [_parse_number(words[k]) for k in columns]
             if all(math.isfinite(x) for x in numbers):
                 rows.append(numbers)
     if not runs:
@@ -201,16 +202,16 @@ def read_apc(path: str | Path) -> tuple[ApcRun, ...]:
     return tuple(sorted(runs))
 
 
-def _run(path: str | Path, rpm: float, rows: list[list[float]]) -> ApcRun:
+def _apc_run(path: str | Path, rpm: float, rows: list[list[float]]) -> ApcRun:
     advance, ct, cp = zip(*rows, strict=True)
     if any(b <= a for a, b in pairwise(advance)) or ct[0] <= 0.0 or cp[0] <= 0.0:
         raise ValueError(f"{path}: PROP RPM = {rpm:g}: expected increasing J, and Ct and Cp above 0 at the first")
-    if max(map(abs, (*advance, *ct, *cp))) > LARGEST:
-        raise ValueError(f"{path}: PROP RPM = {rpm:g}: expected J, Ct and Cp below {LARGEST:g}")
+    if max(map(abs, (*advance, *ct, *cp))) > MAX_APC_VALUE:
+        raise ValueError(f"{path}: PROP RPM = {rpm:g}: expected J, Ct and Cp below {MAX_APC_VALUE:g}")
     return ApcRun(rpm, advance, ct, cp)
 
 
-def _number(word: str) -> float:
+def _parse_number(word: str) -> float:
     try:
         return float(word)
     except ValueError:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from samara.core.types import Array
 
-NEAR = 0.02  # [m]: points closer to the eye are not visible
+MIN_DEPTH = 0.02  # [m]: points closer to the eye are not visible
 WORLD_UP = np.array([0.0, 0.0, 1.0])
 
 
@@ -31,10 +31,10 @@ def look_at(
 ) -> Camera:
     """Create an upright camera that looks from the eye to a target; `field_deg` is the vertical field of view."""
     eye, target = np.asarray(eye_W, dtype=float), np.asarray(target_W, dtype=float)
-    return looking(eye, target - eye, size, field_deg)
+    return camera_along(eye, target - eye, size, field_deg)
 
 
-def looking(
+def camera_along(
     eye_W: ArrayLike, along_W: ArrayLike, size: tuple[int, int], field_deg: float = 45.0, up_W: ArrayLike = WORLD_UP
 ) -> Camera:
     """Create a camera that looks along a direction; if that is vertical, north is up in the picture."""
@@ -47,15 +47,15 @@ def looking(
     return Camera(np.asarray(eye_W, dtype=float), right, np.cross(right, forward), forward, focal, size)
 
 
-def in_camera(camera: Camera, points_W: ArrayLike) -> Array:
+def to_camera_axes(camera: Camera, points_W: ArrayLike) -> Array:
     """Transform points (…, 3) to camera axes: right, up and depth from the eye [m]."""
     axes = np.stack([camera.right_W, camera.up_W, camera.forward_W], axis=1)
     return (np.asarray(points_W, dtype=float) - camera.eye_W) @ axes
 
 
-def on_picture(camera: Camera, points_C: Array) -> Array:
+def to_pixels(camera: Camera, points_C: Array) -> Array:
     """x = w/2 + f right/depth,  y = h/2 − f up/depth  [px]"""
-    depth = np.maximum(points_C[..., 2], NEAR)
+    depth = np.maximum(points_C[..., 2], MIN_DEPTH)
     width, height = camera.size
     return np.stack(
         [0.5 * width + camera.focal * points_C[..., 0] / depth, 0.5 * height - camera.focal * points_C[..., 1] / depth],
@@ -64,31 +64,31 @@ def on_picture(camera: Camera, points_C: Array) -> Array:
 
 
 def project(camera: Camera, points_W: ArrayLike) -> tuple[Array, Array]:
-    """Return pixels (…, 2) and depths (…,) of points (…, 3); points with a depth below `NEAR` are not visible."""
-    points_C = in_camera(camera, points_W)
-    return on_picture(camera, points_C), points_C[..., 2]
+    """Return pixels (…, 2) and depths (…,) of points (…, 3); points with a depth below `MIN_DEPTH` are not visible."""
+    points_C = to_camera_axes(camera, points_W)
+    return to_pixels(camera, points_C), points_C[..., 2]
 
 
-def lines_seen(camera: Camera, starts_W: ArrayLike, ends_W: ArrayLike) -> Array:
+def visible_lines(camera: Camera, starts_W: ArrayLike, ends_W: ArrayLike) -> Array:
     """Return pixels (k, 2, 2) of the parts of straight lines in front of the eye."""
-    a, b = in_camera(camera, starts_W), in_camera(camera, ends_W)
-    in_front = (a[:, 2] > NEAR) | (b[:, 2] > NEAR)
+    a, b = to_camera_axes(camera, starts_W), to_camera_axes(camera, ends_W)
+    in_front = (a[:, 2] > MIN_DEPTH) | (b[:, 2] > MIN_DEPTH)
     a, b = a[in_front], b[in_front]
     span = b[:, 2] - a[:, 2]
-    fraction = (NEAR - a[:, 2]) / np.where(np.abs(span) < 1e-12, 1.0, span)
+    fraction = (MIN_DEPTH - a[:, 2]) / np.where(np.abs(span) < 1e-12, 1.0, span)
     cut = a + fraction[:, None] * (b - a)
-    a_behind, b_behind = (a[:, 2] < NEAR)[:, None], (b[:, 2] < NEAR)[:, None]
+    a_behind, b_behind = (a[:, 2] < MIN_DEPTH)[:, None], (b[:, 2] < MIN_DEPTH)[:, None]
     clipped = np.where(a_behind, cut, a), np.where(b_behind, cut, b)
-    return np.stack([on_picture(camera, end) for end in clipped], axis=1)
+    return np.stack([to_pixels(camera, end) for end in clipped], axis=1)
 
 
-def area_seen(camera: Camera, corners_W: ArrayLike) -> Array:
+def visible_area(camera: Camera, corners_W: ArrayLike) -> Array:
     """Return pixels (k, 2) of the part of a flat area in front of the eye; empty if the area is behind."""
-    corners_C = in_camera(camera, corners_W)
+    corners_C = to_camera_axes(camera, corners_W)
     clipped: list[Array] = []
     for corner, next_corner in zip(corners_C, np.roll(corners_C, -1, axis=0), strict=True):
-        if corner[2] >= NEAR:
+        if corner[2] >= MIN_DEPTH:
             clipped.append(corner)
-        if (corner[2] >= NEAR) != (next_corner[2] >= NEAR):
-            clipped.append(corner + (NEAR - corner[2]) / (next_corner[2] - corner[2]) * (next_corner - corner))
-    return on_picture(camera, np.array(clipped)) if clipped else np.empty((0, 2))
+        if (corner[2] >= MIN_DEPTH) != (next_corner[2] >= MIN_DEPTH):
+            clipped.append(corner + (MIN_DEPTH - corner[2]) / (next_corner[2] - corner[2]) * (next_corner - corner))
+    return to_pixels(camera, np.array(clipped)) if clipped else np.empty((0, 2))

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from samara.compare.controllers import SETTLE, Entry
+from samara.compare.controllers import SETTLE_TIME, ControllerResult
 from samara.compare.race import Race
 from samara.core.types import Array
 from samara.vehicles.shape import COLOURS, INK
-from samara.view.plot.style import DASHES, Picture, plain, samara_style, save
+from samara.view.plot.style import DASHES, DetachedFigure, escape_text, samara_style, save
 from samara.world.gates import Gate
 from samara.world.track import Track
 
@@ -23,7 +23,7 @@ def magnification(error: float, size: float) -> float:
     return max(step for step in steps if step <= max(max_factor, 1.0))
 
 
-def draw_contest(entries: Sequence[Entry], path: str | Path, title: str) -> None:
+def draw_contest(entries: Sequence[ControllerResult], path: str | Path, title: str) -> None:
     """Plot one row per wind: paths from above with magnified errors, and the errors of all controllers over time."""
     winds = list(dict.fromkeys(entry.wind for entry in entries))
     names = list(dict.fromkeys(entry.controller for entry in entries))
@@ -50,7 +50,7 @@ def draw_contest(entries: Sequence[Entry], path: str | Path, title: str) -> None
                 top_view.plot(magnified[:, 0], magnified[:, 1], color=colour, linewidth=1.2)
                 label = f"{entry.controller} {1e3 * entry.rmse:.3g} mm"
                 errors.semilogy(
-                    entry.run.time - SETTLE, 1e3 * np.maximum(entry.run.error, 1e-6), color=colour, label=label
+                    entry.run.time - SETTLE_TIME, 1e3 * np.maximum(entry.run.error, 1e-6), color=colour, label=label
                 )
             top_view.set_aspect("equal", adjustable="datalim")
             top_view.set(xlabel="x east [m]", ylabel="y north [m]")
@@ -59,17 +59,17 @@ def draw_contest(entries: Sequence[Entry], path: str | Path, title: str) -> None
             errors.set_title("Position error, and its RMS")
             errors.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
             errors.set_xlim(0.0, None)
-        figure.suptitle(plain(title), fontweight="bold", color=INK)
+        figure.suptitle(escape_text(title), fontweight="bold", color=INK)
         save(figure, path)
 
 
-SMOOTH = 25  # the running mean covers this fraction (1/25) of the updates
+SMOOTHING_DIVISOR = 25  # the running mean covers this fraction (1/25) of the updates
 
 
-def learning_curve(curve: Array, title: str) -> Picture:
+def learning_curve(curve: Array, title: str) -> DetachedFigure:
     """Plot the reward of each update, faint, and the running mean."""
     rewards = np.asarray(curve, dtype=float)
-    width = max(1, len(rewards) // SMOOTH)
+    width = max(1, len(rewards) // SMOOTHING_DIVISOR)
     mean = np.convolve(
         np.pad(rewards, (width // 2, width - 1 - width // 2), mode="edge"), np.ones(width) / width, "valid"
     )
@@ -85,7 +85,7 @@ def learning_curve(curve: Array, title: str) -> Picture:
         return figure
 
 
-THROUGH, STOPPED = COLOURS[0], COLOURS[1]
+FINISHED_COLOUR, STOPPED_COLOUR = COLOURS[0], COLOURS[1]
 MARGIN = 0.08  # as a fraction of the course's size
 
 
@@ -95,7 +95,7 @@ def draw_race(races: Sequence[Race], path: str | Path) -> None:
     levels = sorted({race.level for race in races})
     track = races[0].track
     with samara_style() as plt:
-        width, height = _span(track)
+        width, height = _course_size(track)
         figure, grid = plt.subplots(
             len(names),
             len(levels),
@@ -110,29 +110,29 @@ def draw_race(races: Sequence[Race], path: str | Path) -> None:
             axes.set_xlabel("x [m]")
         for axes in grid[:, 0]:
             axes.set_ylabel("y [m]")
-        figure.suptitle(plain(f"{track.name}: {track.description}"), fontweight="bold", color=INK)
+        figure.suptitle(escape_text(f"{track.name}: {track.description}"), fontweight="bold", color=INK)
         save(figure, path)
 
 
 def _draw_race_panel(axes: Axes, race: Race) -> None:
     track, plan = race.track, race.line.trajectory
-    reference = plan.path(math.inf, 400)
+    reference = plan.sample_path(math.inf, 400)
     axes.plot(reference[:, 0], reference[:, 1], color=INK, linestyle=DASHES, linewidth=1.0, zorder=1)
     for k in range(len(race.seeds)):
         in_race = race.time <= race.score.time[k]
         x, y = race.p_W.x[in_race, k], race.p_W.y[in_race, k]
-        finished = bool(race.score.finished[k])
-        axes.plot(x, y, color=THROUGH if finished else STOPPED, linewidth=0.9, alpha=0.7, zorder=2)
+        finished = bool(race.score.is_finished[k])
+        axes.plot(x, y, color=FINISHED_COLOUR if finished else STOPPED_COLOUR, linewidth=0.9, alpha=0.7, zorder=2)
         if not finished and len(x):
-            axes.plot(x[-1], y[-1], marker="x", color=STOPPED, markersize=7, markeredgewidth=2.0, zorder=5)
+            axes.plot(x[-1], y[-1], marker="x", color=STOPPED_COLOUR, markersize=7, markeredgewidth=2.0, zorder=5)
         course = race.disturbances.course
         for gate in course.gates:
-            _gate(axes, Gate(type(gate.p_W)(*(v[k] for v in gate.p_W)), gate.yaw[k]), track, 0.25)
+            _draw_gate(axes, Gate(type(gate.p_W)(*(v[k] for v in gate.p_W)), gate.yaw[k]), track, 0.25)
         for pole in course.poles:
             axes.plot(pole.x[k], pole.y[k], marker="o", color=INK, markersize=2.5, alpha=0.4, zorder=3)
     for k, gate in enumerate(track.gates):
-        _gate(axes, gate, track, 1.0)
-        label_offset = 0.35 * track.sizes.frame[0]
+        _draw_gate(axes, gate, track, 1.0)
+        label_offset = 0.35 * track.sizes.frame_size[0]
         label_position = gate.p_W.x - label_offset * math.cos(gate.yaw), gate.p_W.y - label_offset * math.sin(gate.yaw)
         axes.text(
             *label_position, str(k + 1), ha="center", va="center", fontsize=9, fontweight="bold", color=INK, zorder=6
@@ -141,23 +141,25 @@ def _draw_race_panel(axes: Axes, race: Race) -> None:
         axes.plot(pole.x, pole.y, marker="o", color=INK, markersize=5, zorder=4)
     axes.plot(track.start_W.x, track.start_W.y, marker="s", color=INK, markersize=5, zorder=4)
     axes.set_aspect("equal", adjustable="box")
-    _, low, high = _box(track)
+    _, low, high = _course_bounds(track)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     mean = race.score.mean_time
-    result = f"{int(race.score.finished.sum())} of {len(race.seeds)}" + ("" if math.isnan(mean) else f", {mean:.2f} s")
-    axes.set_title(plain(f"{race.controller}, level {race.level}: {result}"), fontsize=10)
+    result = f"{int(race.score.is_finished.sum())} of {len(race.seeds)}" + (
+        "" if math.isnan(mean) else f", {mean:.2f} s"
+    )
+    axes.set_title(escape_text(f"{race.controller}, level {race.level}: {result}"), fontsize=10)
 
 
-def _gate(axes: Axes, gate: Gate, track: Track, alpha: float) -> None:
+def _draw_gate(axes: Axes, gate: Gate, track: Track, alpha: float) -> None:
     """Draw the frame of a gate from above: two posts with a gap between them."""
     left = np.array([-math.sin(gate.yaw), math.cos(gate.yaw)])
-    inner, outer = 0.5 * track.sizes.opening[0], 0.5 * track.sizes.frame[0]
+    inner, outer = 0.5 * track.sizes.opening_size[0], 0.5 * track.sizes.frame_size[0]
     for side in (-1.0, 1.0):
         ends = np.array([gate.p_W[:2] + side * half_width * left for half_width in (inner, outer)])
         axes.plot(*ends.T, color=COLOURS[2], linewidth=4.0, alpha=alpha, solid_capstyle="butt", zorder=3)
 
 
-def _box(track: Track) -> tuple[float, Array, Array]:
+def _course_bounds(track: Track) -> tuple[float, Array, Array]:
     """Return the size of the course with a margin, and its corners [m]."""
     positions = [
         track.start_W,
@@ -166,11 +168,11 @@ def _box(track: Track) -> tuple[float, Array, Array]:
         *(p for via in track.via for p in via),
     ]
     points = np.array([position[:2] for position in positions])
-    low, high = points.min(axis=0) - track.sizes.frame[0], points.max(axis=0) + track.sizes.frame[0]
+    low, high = points.min(axis=0) - track.sizes.frame_size[0], points.max(axis=0) + track.sizes.frame_size[0]
     margin = MARGIN * float((high - low).max())
     return float((high - low).max()), low - margin, high + margin
 
 
-def _span(track: Track) -> tuple[float, float]:
-    _, low, high = _box(track)
+def _course_size(track: Track) -> tuple[float, float]:
+    _, low, high = _course_bounds(track)
     return float(high[0] - low[0]), float(high[1] - low[1])

@@ -15,27 +15,27 @@ from samara.core.atomic_files import atomic_write
 from samara.core.types import Array
 from samara.identify.equation_error_fit import Residuals
 from samara.identify.experiment_design import FlightPlan
-from samara.identify.fisher_information import aims_of
-from samara.identify.fisher_information import parameters_of as planned_parameters
-from samara.identify.identification import Estimate, Product
-from samara.identify.parameters import parameters_of
-from samara.identify.prediction_error_fit import BASELINES, HORIZON, QUANTITIES, RECORDED, UNITS
-from samara.identify.scores import COASTING, Predicted, Score, together
+from samara.identify.fisher_information import experiment_parameters as planned_parameters
+from samara.identify.fisher_information import target_errors
+from samara.identify.identification import IdentifiedVehicle, ParameterEstimate
+from samara.identify.parameters import identifiable_parameters
+from samara.identify.prediction_error_fit import BASELINES, HORIZON, QUANTITIES, RECORD_PERIOD, UNITS
+from samara.identify.scores import CONSTANT_VELOCITY, FlightPrediction, PredictionScore, pool_scores
 from samara.vehicles.shape import COLOURS, GRID, INK
-from samara.view.plot.style import DASHES, Picture, plain, samara_style, save
+from samara.view.plot.style import DASHES, DetachedFigure, escape_text, samara_style, save
 
 FAINT = "#9aa5af"
 BINS = 12
-FEWEST = 8  # smallest sample count of a bin that is shown
-SHOWN = 6.0  # [s]: duration of the predicted flight that is shown
-NAMES = {
+MIN_BIN_SAMPLES = 8  # smallest sample count of a bin that is shown
+SHOWN_DURATION = 6.0  # [s]: duration of the predicted flight that is shown
+DISPLAY_NAMES = {
     "k_thrust": "kF, thrust",
     "k_torque": "kM, torque",
     "inertia.xx": "Jxx",
     "inertia.yy": "Jyy",
     "inertia.zz": "Jzz",
-    "motor.rise": "motor lag, up",
-    "motor.fall": "motor lag, down",
+    "motor.time_constant_up": "motor lag, up",
+    "motor.time_constant_down": "motor lag, down",
     "drag.linear.x": "drag along x",
     "drag.linear.y": "drag along y",
     "drag.linear.z": "drag along z",
@@ -51,15 +51,15 @@ NAMES = {
 """Display names of parameters, by their keys in a vehicle file."""
 
 
-def called(name: str) -> str:
+def display_name(name: str) -> str:
     """Return the display name of a parameter."""
-    return NAMES.get(name, name)
+    return DISPLAY_NAMES.get(name, name)
 
 
 # Parameters ------------------------------------------------------------------------------------------------------------
 
 
-def numbers(products: Sequence[Product]) -> Picture:
+def parameter_figure(products: Sequence[IdentifiedVehicle]) -> DetachedFigure:
     """Plot each parameter with its 95 % interval: positive parameters relative to the start vehicle on one axis, the others on
     the second axis, each relative to its own scale."""
     names = [estimate.name for estimate in products[0].estimates]
@@ -70,7 +70,9 @@ def numbers(products: Sequence[Product]) -> Picture:
         figure, (left, right) = plt.subplots(1, 2, figsize=(11.0, height))
         _draw_relative(left, products, positive)
         _draw_signed(right, products, signed)
-        handles = {product.kind: _legend_marker(COLOURS[k], "os"[k], COLOURS[k]) for k, product in enumerate(products)}
+        handles = {
+            product.model_type: _legend_marker(COLOURS[k], "os"[k], COLOURS[k]) for k, product in enumerate(products)
+        }
         if not all(estimate.excited for product in products for estimate in product.estimates):
             handles["not excited: stays near its start value"] = _legend_marker(FAINT, "o", "white")
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
@@ -81,7 +83,7 @@ def _legend_marker(colour: str, marker: str, fill: str) -> Line2D:
     return Line2D([], [], color=colour, marker=marker, markersize=5, linewidth=1.6, markerfacecolor=fill)
 
 
-def _draw_interval(axes: Axes, estimate: Estimate, y: float, scale: float, k: int) -> None:
+def _draw_interval(axes: Axes, estimate: ParameterEstimate, y: float, scale: float, k: int) -> None:
     colour = COLOURS[k] if estimate.excited else FAINT
     axes.plot([estimate.low / scale, estimate.high / scale], [y, y], color=colour, linewidth=1.6, solid_capstyle="butt")
     for end in (estimate.low, estimate.high):
@@ -90,15 +92,15 @@ def _draw_interval(axes: Axes, estimate: Estimate, y: float, scale: float, k: in
     axes.plot(estimate.value / scale, y, "os"[k], color=colour, markersize=5, markerfacecolor=fill)
 
 
-def _rows(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), [called(name) for name in names])
+def _set_row_labels(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [display_name(name) for name in names])
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0, labelsize=9)
     axes.grid(axis="y", visible=False)
     axes.spines["left"].set_visible(False)
 
 
-def _draw_relative(axes: Axes, products: Sequence[Product], names: Sequence[str]) -> None:
+def _draw_relative(axes: Axes, products: Sequence[IdentifiedVehicle], names: Sequence[str]) -> None:
     bounds = [1.0]
     for k, product in enumerate(products):
         for i, name in enumerate(names):
@@ -114,12 +116,12 @@ def _draw_relative(axes: Axes, products: Sequence[Product], names: Sequence[str]
     axes.minorticks_off()
     axes.set_xlabel("relative to the start vehicle (dashed), 95 % interval")
     axes.set_title("Parameters of the start vehicle")
-    _rows(axes, names)
+    _set_row_labels(axes, names)
 
 
-def _draw_signed(axes: Axes, products: Sequence[Product], names: Sequence[str]) -> None:
+def _draw_signed(axes: Axes, products: Sequence[IdentifiedVehicle], names: Sequence[str]) -> None:
     """Plot each row relative to its scale, or to its largest bound if that is larger; the label at the right states it."""
-    scales = {parameter.name: parameter.scale for parameter in parameters_of(products[0].bare)}
+    scales = {parameter.name: parameter.scale for parameter in identifiable_parameters(products[0].bare)}
     for i, name in enumerate(names):
         estimates = [product.estimate(name) for product in products]
         scale = max(
@@ -135,16 +137,16 @@ def _draw_signed(axes: Axes, products: Sequence[Product], names: Sequence[str]) 
     axes.set_xticks([-1.0, 0.0, 1.0], ["−", "0", "+"])
     axes.set_xlabel("relative to the value at the right, about the largest plausible one")
     axes.set_title("Parameters that are 0 in the start vehicle")
-    _rows(axes, names)
+    _set_row_labels(axes, names)
 
 
 # Correlation -----------------------------------------------------------------------------------------------------------
 
 
-def correlation(product: Product) -> Picture:
+def correlation_figure(product: IdentifiedVehicle) -> DetachedFigure:
     """Plot the correlation of errors of excited parameters; near ±1 the flights determine only a combination of the two."""
     indices = [i for i, estimate in enumerate(product.estimates) if estimate.excited]
-    names = [called(product.estimates[i].name) for i in indices]
+    names = [display_name(product.estimates[i].name) for i in indices]
     matrix = product.correlation[np.ix_(indices, indices)]
     with samara_style() as plt:
         side = 2.6 + 0.42 * max(len(indices), 3)
@@ -165,7 +167,7 @@ def correlation(product: Product) -> Picture:
         for edge in ("left", "bottom"):
             axes.spines[edge].set_visible(False)
         axes.tick_params(length=0)
-        axes.set_title(f"Correlation of errors, {product.kind}")
+        axes.set_title(f"Correlation of errors, {product.model_type}")
         if len(indices) > 1:
             figure.colorbar(colours, ax=axes, shrink=0.7, ticks=(-1.0, -0.5, 0.0, 0.5, 1.0))
     return figure
@@ -174,7 +176,7 @@ def correlation(product: Product) -> Picture:
 # Residuals -------------------------------------------------------------------------------------------------------------
 
 
-def residuals(flight_residuals: Sequence[Residuals], weight: float, arm: float) -> Picture:
+def residual_figure(flight_residuals: Sequence[Residuals], weight: float, arm: float) -> DetachedFigure:
     """Plot force and torque that the physical vehicle does not explain against airspeed, rotor speed, voltage and height: means
     and standard deviations of bins, relative to the weight and to weight times arm."""
     recorded = [residual for residual in flight_residuals if len(residual.time)]
@@ -219,7 +221,7 @@ def _plot_bins(axes: Axes, x: Array, rows: Array) -> None:
         centres, bin_means, deviations = [], [], []
         for b in range(BINS):
             in_bin = residual[bin_indices == b]
-            if len(in_bin) >= FEWEST:
+            if len(in_bin) >= MIN_BIN_SAMPLES:
                 centres.append(0.5 * (edges[b] + edges[b + 1]))
                 bin_means.append(float(in_bin.mean()))
                 deviations.append(float(in_bin.std()))
@@ -232,7 +234,7 @@ def _plot_bins(axes: Axes, x: Array, rows: Array) -> None:
 # Prediction -----------------------------------------------------------------------------------------------------------
 
 
-def flown_and_predicted(prediction: Predicted, model: str) -> Picture:
+def prediction_figure(prediction: FlightPrediction, model: str) -> DetachedFigure:
     """Plot a few seconds of a flight, and a model's open-loop predictions from a measured state every 0.5 s."""
     samples, length = prediction.samples, prediction.windows.samples * prediction.windows.period
     first = _most_tilted_window(prediction)
@@ -240,19 +242,19 @@ def flown_and_predicted(prediction: Predicted, model: str) -> Picture:
     windows, next_start = [], start_time
     for i in range(first, len(prediction.windows.starts)):
         start = float(samples.time[prediction.windows.starts[i]])
-        if start - start_time + length > SHOWN + 1e-6:
+        if start - start_time + length > SHOWN_DURATION + 1e-6:
             break
         if start >= next_start - 1e-6:
             windows.append(i)
             next_start = start + length
-    visible = (samples.time >= start_time) & (samples.time <= start_time + SHOWN)
-    time_offsets = prediction.records.period * np.arange(prediction.records.samples + 1)
+    visible = (samples.time >= start_time) & (samples.time <= start_time + SHOWN_DURATION)
+    time_offsets = prediction.recorded_windows.period * np.arange(prediction.recorded_windows.samples + 1)
     with samara_style() as plt:
         figure, panels = plt.subplots(2, 2, figsize=(11.0, 6.0), sharex=True)
         titles = ("position about its mean [m]", "velocity [m/s]", "roll and pitch [°]", "rate [rad/s]")
         curve_names = (("x", "y", "z"), ("x", "y", "z"), ("roll", "pitch"), ("x", "y", "z"))
         middle = samples.body[:3, visible].mean(axis=1)[:, None]
-        measured = _curves(samples.body[:, visible], middle)
+        measured = _panel_curves(samples.body[:, visible], middle)
         for panel, title, names, rows in zip(panels.flat, titles, curve_names, measured, strict=True):
             for k, (name, row) in enumerate(zip(names, rows, strict=True)):
                 panel.plot(
@@ -261,37 +263,37 @@ def flown_and_predicted(prediction: Predicted, model: str) -> Picture:
             panel.set_title(title)
         for i in windows:
             start = int(prediction.windows.starts[i])
-            predicted = np.concatenate([samples.body[:, start, None], prediction.said[model][:, :, i].T], axis=1)
+            predicted = np.concatenate([samples.body[:, start, None], prediction.predictions[model][:, :, i].T], axis=1)
             time = float(samples.time[start]) - start_time + time_offsets
-            for panel, rows in zip(panels.flat, _curves(predicted, middle), strict=True):
+            for panel, rows in zip(panels.flat, _panel_curves(predicted, middle), strict=True):
                 for k, row in enumerate(rows):
                     panel.plot(time, row, color=COLOURS[k], linewidth=1.5)
                     panel.plot(time[0], row[0], "o", color=COLOURS[k], markersize=3.2)
         for panel in panels.flat:
-            panel.set_xlim(0.0, SHOWN)
+            panel.set_xlim(0.0, SHOWN_DURATION)
             panel.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1, ncols=3, handlelength=1.2)
         for panel in panels[1]:
             panel.set_xlabel(f"time [s] after {start_time:.1f} s")
         figure.suptitle(
-            plain(f"{samples.name}: measured (broad), and predicted 0.5 s ahead from each dot ({model})"),
+            escape_text(f"{samples.name}: measured (broad), and predicted 0.5 s ahead from each dot ({model})"),
             fontsize=11,
         )
     return figure
 
 
-def _most_tilted_window(prediction: Predicted) -> int:
+def _most_tilted_window(prediction: FlightPrediction) -> int:
     """Return the first window of the few seconds with the largest tilt."""
     starts = prediction.windows.starts
     q = Quat(*prediction.samples.body[6:10, starts])
     tilt_measure = np.array(q.x**2 + q.y**2)
-    window_count = max(round(SHOWN / 0.05), 1)
+    window_count = max(round(SHOWN_DURATION / 0.05), 1)
     if len(tilt_measure) <= window_count:
         return 0
     total = np.concatenate([[0.0], np.cumsum(tilt_measure)])
     return int(np.argmax(total[window_count:] - total[:-window_count]))
 
 
-def _curves(body: Array, middle: Array) -> tuple[Array, Array, Array, Array]:
+def _panel_curves(body: Array, middle: Array) -> tuple[Array, Array, Array, Array]:
     euler = euler_from_quat(Quat(*body[6:10]))
     return body[:3] - middle, body[3:6], np.degrees(np.stack([euler.roll, euler.pitch])), body[10:13]
 
@@ -299,7 +301,7 @@ def _curves(body: Array, middle: Array) -> tuple[Array, Array, Array, Array]:
 def draw_flight_plan(plan: FlightPlan, path: str | Path) -> None:
     """Plot the reference position over time by manoeuvre, and the expected errors."""
     time = np.linspace(0.0, plan.duration, 4000)
-    p = np.stack([np.broadcast_to(coordinate, time.shape) for coordinate in plan.trajectory.at(time).p_W])
+    p = np.stack([np.broadcast_to(coordinate, time.shape) for coordinate in plan.trajectory.evaluate(time).p_W])
     with samara_style() as plt:
         figure, panels = plt.subplot_mosaic(
             [["way", "way"], ["names", "errors"]],
@@ -310,7 +312,7 @@ def draw_flight_plan(plan: FlightPlan, path: str | Path) -> None:
         _draw_manoeuvres(panels["way"], panels["names"], plan, time, p)
         _draw_expected_errors(panels["errors"], plan)
         figure.suptitle(
-            plain(f"{plan.vehicle.name}: {len(plan.manoeuvres)} manoeuvres in {plan.duration:.0f} s"), fontsize=12
+            escape_text(f"{plan.vehicle.name}: {len(plan.manoeuvres)} manoeuvres in {plan.duration:.0f} s"), fontsize=12
         )
         save(figure, path)
 
@@ -341,42 +343,42 @@ def _draw_manoeuvres(axes: Axes, names: Axes, plan: FlightPlan, time: Array, p: 
         f"{ascii_uppercase[k % 26]}  {name}" + (f", {counts[name]} times" if counts[name] > 1 else "")
         for k, name in enumerate(order)
     ]
-    names.text(0.0, 1.0, plain("\n".join(lines)), va="top", fontsize=8.5, linespacing=1.6)
+    names.text(0.0, 1.0, escape_text("\n".join(lines)), va="top", fontsize=8.5, linespacing=1.6)
     names.set_title("Manoeuvres")
     names.set_axis_off()
 
 
 def _draw_expected_errors(axes: Axes, plan: FlightPlan) -> None:
     parameters = planned_parameters(plan.vehicle)
-    targets = dict(zip((parameter.name for parameter in parameters), aims_of(parameters), strict=True))
+    targets = dict(zip((parameter.name for parameter in parameters), target_errors(parameters), strict=True))
     names = list(plan.errors)
     for i, name in enumerate(names):
         axes.plot([0.0, 100.0 * plan.errors[name]], [i, i], color=COLOURS[0], linewidth=4.0, solid_capstyle="butt")
         axes.plot([100.0 * targets[name]] * 2, [i - 0.35, i + 0.35], color=COLOURS[1], linewidth=1.6)
     axes.plot([], [], color=COLOURS[0], linewidth=4.0, label="expected")
     axes.plot([], [], color=COLOURS[1], linewidth=1.6, label="target")
-    axes.set_yticks(range(len(names)), [called(name) for name in names])
+    axes.set_yticks(range(len(names)), [display_name(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set(title="Standard errors [%]", xlim=(0.0, None))
     axes.grid(axis="y", visible=False)
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1, ncols=2)
 
 
-LEAST = 1e-3  # lower end of an error axis, relative to the final error of constant velocity
+MIN_ERROR_FRACTION = 1e-3  # lower end of an error axis, relative to the final error of constant velocity
 _BASELINE_STYLES = dict(zip(BASELINES, (":", "--"), strict=True))
 
 
-def draw_validation(scores: Sequence[Score], path: str | Path, title: str = "") -> None:
+def draw_validation(scores: Sequence[PredictionScore], path: str | Path, title: str = "") -> None:
     """Draw the RMS errors of position, velocity, attitude and rate over 0.5 s, of all flights and, faint, of each flight."""
     with atomic_write(path) as temporary, samara_style():
-        errors_over_time(scores, title).savefig(temporary, format="png")
+        prediction_error_figure(scores, title).savefig(temporary, format="png")
 
 
-def errors_over_time(scores: Sequence[Score], title: str = "") -> Picture:
+def prediction_error_figure(scores: Sequence[PredictionScore], title: str = "") -> DetachedFigure:
     """Plot the RMS prediction errors over the horizon; see `draw_validation`."""
-    total_score = together(scores)
+    total_score = pool_scores(scores)
     models = [name for name in total_score.rms if name not in BASELINES]
-    time = RECORDED * np.arange(1, round(HORIZON / RECORDED) + 1)
+    time = RECORD_PERIOD * np.arange(1, round(HORIZON / RECORD_PERIOD) + 1)
     with samara_style() as plt:
         figure, panels = plt.subplots(2, 2, figsize=(10.5, 6.8), sharex=True)
         for axes, quantity, unit in zip(panels.flat, QUANTITIES, UNITS, strict=True):
@@ -386,18 +388,25 @@ def errors_over_time(scores: Sequence[Score], title: str = "") -> Picture:
                     for score in scores:
                         axes.semilogy(time, score.rms[name][quantity], color=colour, linewidth=0.5, alpha=0.35)
                 axes.semilogy(
-                    time, rms[quantity], _BASELINE_STYLES.get(name, "-"), color=colour, linewidth=2.0, label=plain(name)
+                    time,
+                    rms[quantity],
+                    _BASELINE_STYLES.get(name, "-"),
+                    color=colour,
+                    linewidth=2.0,
+                    label=escape_text(name),
                 )
             axes.set(title=f"{quantity} [{unit}]", xlim=(0.0, HORIZON))
             _label_decades(axes)
             min_error = min(float(score[quantity].min()) for score in total_score.rms.values())
-            axes.set_ylim(max(0.7 * min_error, LEAST * float(total_score.rms[COASTING][quantity][-1])), None)
+            axes.set_ylim(
+                max(0.7 * min_error, MIN_ERROR_FRACTION * float(total_score.rms[CONSTANT_VELOCITY][quantity][-1])), None
+            )
         for axes in panels[1]:
             axes.set_xlabel("time since the measured state [s]")
         figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         window_text = f"{total_score.windows} windows of {len(scores)} flight{'s' if len(scores) > 1 else ''}"
         note = "  (thin: each flight)" if len(scores) > 1 else ""
-        figure.suptitle(plain(title) or f"RMS error of open-loop prediction, {window_text}{note}", fontsize=11)
+        figure.suptitle(escape_text(title) or f"RMS error of open-loop prediction, {window_text}{note}", fontsize=11)
     return figure
 
 

@@ -9,9 +9,9 @@ from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.axes3d import Axes3D  # type: ignore[import-untyped]
 
 from samara.core.types import Array
-from samara.physics.types import Vehicle
+from samara.physics.types import CALM, Environment, Vehicle
 from samara.plan.flatness import flat_motion, flat_output
-from samara.plan.time_optimal import SEARCH_ORDER, Limits, usage
+from samara.plan.time_optimal import SEARCH_ORDER, PlanLimits, limit_usage
 from samara.plan.trajectory import Trajectory
 from samara.vehicles.shape import COLOURS, GRID, INK
 from samara.view.plot.style import samara_style, save
@@ -19,11 +19,13 @@ from samara.view.plot.style import samara_style, save
 SAMPLES = 1500
 
 
-def draw_plan(trajectory: Trajectory, vehicle: Vehicle, limits: Limits, path: str | Path) -> None:
+def draw_plan(
+    trajectory: Trajectory, vehicle: Vehicle, limits: PlanLimits, path: str | Path, environment: Environment = CALM
+) -> None:
     """Plot the path in space coloured by speed, and over time the speed and the utilisation of each limit."""
     time = np.linspace(0.0, trajectory.duration, SAMPLES)
-    motion = flat_motion(flat_output(trajectory, time, SEARCH_ORDER), vehicle)
-    reference = trajectory.at(time)
+    motion = flat_motion(flat_output(trajectory, time, SEARCH_ORDER), vehicle, environment)
+    reference = trajectory.evaluate(time)
     speed = np.linalg.norm(np.stack(reference.v_W), axis=0)
     with samara_style() as plt:
         figure = plt.figure(figsize=(12.0, 6.4), layout="constrained")
@@ -35,7 +37,7 @@ def draw_plan(trajectory: Trajectory, vehicle: Vehicle, limits: Limits, path: st
         speed_axes, usage_axes = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
         speed_axes.plot(time, speed, color=INK)
         speed_axes.set(title="speed [m/s]", xlim=(0.0, trajectory.duration), ylim=(0.0, None))
-        for k, (name, fraction) in enumerate(usage(motion, vehicle, limits).items()):
+        for k, (name, fraction) in enumerate(limit_usage(motion, vehicle, limits).items()):
             usage_axes.plot(
                 time, 100.0 * np.broadcast_to(fraction, time.shape), color=COLOURS[k], label=name, linewidth=1.4
             )

@@ -30,12 +30,12 @@ def _draw_rotor(column: Sequence[Axes], blade: Blade, measured: Measurement | No
     J = np.linspace(0.0, 1.6, 161)
     model = rotor_coefficients(blade, J, speed)
     has_thrust = np.cumprod(model.thrust > -0.01).astype(bool)
-    for axes, values, colour in zip(column, _three(J, model.thrust, model.power), COLOURS, strict=False):
+    for axes, values, colour in zip(column, _coefficient_curves(J, model.thrust, model.power), COLOURS, strict=False):
         axes.plot(J[has_thrust], values[has_thrust], color=colour, label="model", linewidth=2.0, zorder=3)
     max_advance = float(J[has_thrust].max())
     if measured is not None:
         max_advance = max(max_advance, float(measured.advance.max()))
-        coefficients = _three(measured.advance, measured.thrust, measured.power)
+        coefficients = _coefficient_curves(measured.advance, measured.thrust, measured.power)
         for axes, values in zip(column, coefficients, strict=True):
             axes.plot(measured.advance, values, "o", markersize=2.6, color=INK, alpha=0.45, label="measured", zorder=2)
     column[0].set(title=f"{blade.name}, {speed:.0f} rpm", ylim=(-0.01, None))
@@ -43,7 +43,7 @@ def _draw_rotor(column: Sequence[Axes], blade: Blade, measured: Measurement | No
     column[2].set(ylim=(0.0, 0.85), xlim=(0.0, 1.03 * max_advance), xlabel="advance ratio J = V/(nD)")
 
 
-def _three(J: Array, thrust: Array, power: Array) -> tuple[Array, Array, Array]:
+def _coefficient_curves(J: Array, thrust: Array, power: Array) -> tuple[Array, Array, Array]:
     """CT, CP and, for positive thrust and power, the efficiency η = J CT/CP."""
     is_propelling = (thrust > 0.0) & (power > 0.0)
     return thrust, power, np.where(is_propelling, J * thrust / np.where(is_propelling, power, 1.0), np.nan)

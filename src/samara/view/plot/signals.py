@@ -12,34 +12,34 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, quat_log
 from samara.core.tree import unflatten
 from samara.core.types import Array
-from samara.physics.multirotor import environment_of
+from samara.physics.multirotor import complete_environment
 from samara.physics.types import Environment, Reference, Vehicle
 from samara.plan.flatness import flat_attitude
 from samara.record.metrics import tracking_rows
 from samara.record.metrics.summary import length_unit
-from samara.record.run import Track
-from samara.record.spectrum import SHORTEST_SPECTRUM, Spectrum
+from samara.record.run import DroneRecord
+from samara.record.spectrum import MIN_SPECTRUM_ROWS, Spectrum
 from samara.scenario.autopilot_types import POSITIONS_ONLY
 from samara.vehicles.limits import command_range, speed_range
 
-ASKED_POINTS = 300  # points at which the reference attitude is computed: more than a picture resolves
-SPINNING = 4.0 * math.pi  # [rad]: a yaw with a larger range is drawn within ±180°
+REFERENCE_POINTS = 300  # points at which the reference attitude is computed: more than a picture resolves
+MAX_UNWRAPPED_YAW = 4.0 * math.pi  # [rad]: a yaw with a larger range is drawn within ±180°
 SIGMAS = 3.0
-SETTLING = 0.5  # [s]: convergence time of an estimator, excluded from the scale of the axis
-HARDLY = 0.5  # [m]: a drone that stays within this range is drawn by its position error
-SILENT = 1e-15  # floor of spectral densities, for the logarithm
+SETTLING_TIME = 0.5  # [s]: convergence time of an estimator, excluded from the scale of the axis
+MIN_MOTION = 0.5  # [m]: a drone that stays within this range is drawn by its position error
+MIN_DENSITY = 1e-15  # floor of spectral densities, for the logarithm
 AXES = ("x east", "y north", "z up")
 BODY_AXES = ("x forward", "y left", "z up")
 
 
-class Limits(NamedTuple):
+class MotorLimits(NamedTuple):
     """Lower and upper limit of a motor."""
 
     low: float
     high: float
 
 
-class Signal(NamedTuple):
+class PlotSignal(NamedTuple):
     """Curves over one time axis: values (m, k) with k names, an optional reference, limits, and a band around 0."""
 
     title: str
@@ -47,15 +47,15 @@ class Signal(NamedTuple):
     names: tuple[str, ...]
     time: Array
     values: Array
-    asked: tuple[Array, Array] | None = None  # times (n,) and values (n, k) of the reference
-    limits: Limits | None = None
+    reference: tuple[Array, Array] | None = None  # times (n,) and values (n, k) of the reference
+    limits: MotorLimits | None = None
     band: Array | None = None
-    alike: bool = False  # all curves are of one type, such as the speeds of several rotors
-    weighed: Array | None = None  # rows that determine the scale; default: all
+    homogeneous: bool = False  # all curves are of one type, such as the speeds of several rotors
+    scale_rows: Array | None = None  # rows that determine the scale; default: all
 
-    def components(self) -> list["Signal"]:
+    def components(self) -> list["PlotSignal"]:
         """Split into one signal per curve; homogeneous curves, such as rotor speeds, into the highest and the lowest."""
-        if self.alike and len(self.names) > 1:
+        if self.homogeneous and len(self.names) > 1:
             extremes = {"highest": np.max, "lowest": np.min}
             return [
                 self._replace(title=f"{self.title}, {name}", names=(name,), values=reduce(self.values, axis=1)[:, None])
@@ -66,86 +66,87 @@ class Signal(NamedTuple):
                 title=self.title if len(self.names) == 1 else f"{self.title}, {name}",
                 names=(name,),
                 values=self.values[:, k : k + 1],
-                asked=None if self.asked is None else (self.asked[0], self.asked[1][:, k : k + 1]),
+                reference=None if self.reference is None else (self.reference[0], self.reference[1][:, k : k + 1]),
                 band=None if self.band is None else self.band[:, k : k + 1],
             )
             for k, name in enumerate(self.names)
         ]
 
 
-def position(track: Track) -> list[Signal]:
+def position(track: DroneRecord) -> list[PlotSignal]:
     """p_W with its reference, and the distance between them."""
     reference = (track.time, track.reference_position)
-    return [Signal("Position", "m", AXES, track.time, track.position, reference), position_error(track)]
+    return [PlotSignal("Position", "m", AXES, track.time, track.position, reference), position_error(track)]
 
 
-def position_error(track: Track) -> Signal:
+def position_error(track: DroneRecord) -> PlotSignal:
     """|p − p_reference| while it is an error: in the air, with a controller that tracks the trajectory."""
     rows, error = tracking_rows(track), np.full(len(track.time), np.nan)
     if track.controller in POSITIONS_ONLY:
-        return Signal("Distance from the plan", "m", ("distance",), track.time, track.error[:, None])
+        return PlotSignal("Distance from the plan", "m", ("distance",), track.time, track.error[:, None])
     error[rows] = track.error[rows]
-    return Signal("Position error", "m", ("distance",), track.time, error[:, None])
+    return PlotSignal("Position error", "m", ("distance",), track.time, error[:, None])
 
 
-def hardly_moves(track: Track) -> bool:
+def is_stationary(track: DroneRecord) -> bool:
     """Whether the path is so short that a plot of the position would show straight lines."""
-    return bool(len(tracking_rows(track)) and np.ptp(track.position, axis=0).max() < HARDLY)
+    return bool(len(tracking_rows(track)) and np.ptp(track.position, axis=0).max() < MIN_MOTION)
 
 
-def position_off(track: Track) -> Signal:
+def position_deviation(track: DroneRecord) -> PlotSignal:
     """p − p_reference by axis, in mm, cm or m: the position plot of a drone that hovers."""
     deviation = track.position - track.reference_position
     deviation[np.setdiff1d(np.arange(len(deviation)), tracking_rows(track))] = np.nan
     reference_text = ", ".join(f"{x:.3g}" for x in np.median(track.reference_position, axis=0) + 0.0)
-    return in_handy_unit(Signal(f"Position error at ({reference_text}) m", "m", AXES, track.time, deviation))
+    return scale_length(PlotSignal(f"Position error at ({reference_text}) m", "m", AXES, track.time, deviation))
 
 
-def in_handy_unit(signal: Signal) -> Signal:
+def scale_length(signal: PlotSignal) -> PlotSignal:
     """Convert lengths [m] to mm, cm or m, according to the largest."""
     factor, unit = length_unit(float(np.nan_to_num(np.abs(signal.values)).max()))
     return signal._replace(unit=unit, values=factor * signal.values)
 
 
-def velocity(track: Track) -> list[Signal]:
+def velocity(track: DroneRecord) -> list[PlotSignal]:
     """v_W with its reference, and the speed."""
     return [
-        Signal("Velocity", "m/s", AXES, track.time, track.velocity, (track.time, track.tables["reference"]["v_W"])),
-        Signal("Speed", "m/s", ("speed",), track.time, track.speed[:, None]),
+        PlotSignal("Velocity", "m/s", AXES, track.time, track.velocity, (track.time, track.tables["reference"]["v_W"])),
+        PlotSignal("Speed", "m/s", ("speed",), track.time, track.speed[:, None]),
     ]
 
 
-def attitude(track: Track) -> list[Signal]:
+def attitude(track: DroneRecord) -> list[PlotSignal]:
     """Roll, pitch and yaw with the reference attitude of this vehicle in this wind, and the tilt."""
-    angles, tilt = _attitude(track)
-    return [from_nearby(angles, 2), tilt]
+    angles, tilt = _attitude_with_reference(track)
+    return [shift_distant_curve(angles, 2), tilt]
 
 
-def _attitude(track: Track) -> list[Signal]:
-    angles, tilt = flown_attitude(track)
-    reference = asked_attitude(track)
+def _attitude_with_reference(track: DroneRecord) -> list[PlotSignal]:
+    angles, tilt = actual_attitude(track)
+    reference = reference_attitude(track)
     if reference is None:
         return [angles, tilt]
     rows, reference_angles = reference
     if _spins(track):
-        return [angles._replace(asked=(track.time[rows], np.degrees(_insert_gaps(reference_angles)))), tilt]
+        return [angles._replace(reference=(track.time[rows], np.degrees(_insert_gaps(reference_angles)))), tilt]
     turns = 360.0 * np.round((angles.values[rows] - np.degrees(reference_angles)) / 360.0)
-    return [angles._replace(asked=(track.time[rows], np.degrees(reference_angles) + turns)), tilt]
+    return [angles._replace(reference=(track.time[rows], np.degrees(reference_angles) + turns)), tilt]
 
 
-def flown_attitude(track: Track) -> list[Signal]:
+def actual_attitude(track: DroneRecord) -> list[PlotSignal]:
     """Roll, pitch, yaw and tilt without the reference, which takes long to compute and is not drawn for many drones."""
     angles = np.unwrap(track.euler, axis=0)
     if _spins(track):
         angles[:, 2] = _insert_gaps(track.euler[:, 2])
     return [
-        Signal("Attitude", "°", ("roll", "pitch", "yaw"), track.time, np.degrees(angles)),
-        Signal("Tilt", "°", ("tilt",), track.time, np.degrees(track.tilt)[:, None]),
+        PlotSignal("Attitude", "°", ("roll", "pitch", "yaw"), track.time, np.degrees(angles)),
+        PlotSignal("Tilt", "°", ("tilt",), track.time, np.degrees(track.tilt)[:, None]),
     ]
 
 
-def from_nearby(signal: Signal, k: int) -> Signal:
-    """Shift curve `k` by its median if it hardly varies and is far from the others; its name states the shift: yaw − 90°."""
+def shift_distant_curve(signal: PlotSignal, k: int) -> PlotSignal:
+    """Shift curve `k` by its median if it hardly varies and is far from the others; the shift is added to its name: yaw
+    − 90°."""
     curve, other_curves = signal.values[:, k], np.delete(signal.values, k, axis=1)
     if not np.isfinite(signal.values).all():
         return signal
@@ -154,12 +155,12 @@ def from_nearby(signal: Signal, k: int) -> Signal:
         return signal
     names, shift = list(signal.names), np.zeros(len(signal.names))
     names[k], shift[k] = f"{names[k]} {'−' if middle > 0.0 else '+'} {abs(middle):g}{signal.unit}", middle
-    reference = None if signal.asked is None else (signal.asked[0], signal.asked[1] - shift)
-    return signal._replace(names=tuple(names), values=signal.values - shift, asked=reference)
+    reference = None if signal.reference is None else (signal.reference[0], signal.reference[1] - shift)
+    return signal._replace(names=tuple(names), values=signal.values - shift, reference=reference)
 
 
-def _spins(track: Track) -> bool:
-    return bool(np.ptp(np.unwrap(track.euler[:, 2])) > SPINNING)
+def _spins(track: DroneRecord) -> bool:
+    return bool(np.ptp(np.unwrap(track.euler[:, 2])) > MAX_UNWRAPPED_YAW)
 
 
 def _insert_gaps(angles: Array) -> Array:
@@ -169,107 +170,107 @@ def _insert_gaps(angles: Array) -> Array:
     return gapped
 
 
-def rates(track: Track) -> list[Signal]:
+def rates(track: DroneRecord) -> list[PlotSignal]:
     """ω_B."""
-    return [Signal("Rates", "°/s", BODY_AXES, track.time, np.degrees(track.angular_velocity))]
+    return [PlotSignal("Rates", "°/s", BODY_AXES, track.time, np.degrees(track.angular_velocity))]
 
 
-def motors(track: Track) -> list[Signal]:
+def motors(track: DroneRecord) -> list[PlotSignal]:
     """Rotor speeds and commands with the motor limits; thrust and torques of a body that a wrench drives."""
     if not track.vehicle.rotors:
-        torque = Signal("Torque", "N m", BODY_AXES, track.command_time, track.command[:, 1:])
-        return [Signal("Thrust", "N", ("thrust",), track.command_time, track.command[:, :1]), torque]
+        torque = PlotSignal("Torque", "N m", BODY_AXES, track.command_time, track.command[:, 1:])
+        return [PlotSignal("Thrust", "N", ("thrust",), track.command_time, track.command[:, :1]), torque]
     names = tuple(f"{k} {'ccw' if rotor.spin > 0 else 'cw'}" for k, rotor in enumerate(track.vehicle.rotors))
     actuation = track.vehicle.structure.actuation.name
     unit, command_title = ("rad/s", "Commanded speed") if actuation == "speed" else ("1", f"Command ({actuation})")
-    limits = limits_of(track.vehicle)
+    limits = motor_command_limits(track.vehicle)
     return [
-        Signal(
+        PlotSignal(
             "Rotor speed",
             "rad/s",
             names,
             track.time,
             track.rotor_speed,
             limits=speed_limits(track.vehicle),
-            alike=True,
-            weighed=np.flatnonzero(track.in_the_air) if track.in_the_air.any() else None,
+            homogeneous=True,
+            scale_rows=np.flatnonzero(track.airborne) if track.airborne.any() else None,
         ),
-        Signal(command_title, unit, names, track.command_time, track.command, None, limits, None, True),
+        PlotSignal(command_title, unit, names, track.command_time, track.command, None, limits, None, True),
     ]
 
 
-def wind(track: Track) -> list[Signal]:
+def wind(track: DroneRecord) -> list[PlotSignal]:
     """wind_W, if it is not zero throughout."""
-    return [Signal("Wind", "m/s", AXES, track.time, track.wind)] if track.wind.any() else []
+    return [PlotSignal("Wind", "m/s", AXES, track.time, track.wind)] if track.wind.any() else []
 
 
-def battery(track: Track) -> list[Signal]:
+def battery(track: DroneRecord) -> list[PlotSignal]:
     """Charge, bus voltage and current of a vehicle with a battery."""
-    bus = supply(track)
+    bus = recorded_supply(track)
     if bus is None:
         return []
     signals = [
-        Signal("Voltage", "V", ("bus",), track.time, bus.voltage[:, None]),
-        Signal("Current", "A", ("all motors",), track.time, bus.current[:, None]),
+        PlotSignal("Voltage", "V", ("bus",), track.time, bus.voltage[:, None]),
+        PlotSignal("Current", "A", ("all motors",), track.time, bus.current[:, None]),
     ]
     if track.charge is not None:
-        signals.insert(0, Signal("Charge", "%", ("first battery",), track.time, 100.0 * track.charge[:, None]))
+        signals.insert(0, PlotSignal("Charge", "%", ("first battery",), track.time, 100.0 * track.charge[:, None]))
     return signals
 
 
-def estimate(track: Track) -> list[Signal]:
-    """Estimate − truth of position, velocity and attitude, with ±3σ if the recording has a stream `covariance`.
+def estimate(track: DroneRecord) -> list[PlotSignal]:
+    """Estimate − truth of position, velocity and attitude, with ±3σ if the recording has a stream `variance`.
 
     The variances are read from fields of the same names: p_W.x [m²], v_W.x [m²/s²], and theta_B.x [rad²] for the attitude.
     """
     if "estimate" not in track.tables:
         return []
     estimated, true = track.tables["estimate"], track.tables["state"]
-    rows = _held(true.times_us, estimated.times_us)
+    rows = _latest_rows(true.times_us, estimated.times_us)
     attitude_error = quat_log(conjugate(Quat(*true["q_WB"][rows].T)) * Quat(*estimated["q_WB"].T))
     theta = np.degrees(np.stack(np.broadcast_arrays(*attitude_error), axis=1))
     bands = [
         _band(track, field, scale) for field, scale in (("p_W", 1.0), ("v_W", 1.0), ("theta_B", math.degrees(1.0)))
     ]
     title_suffix = "error of the estimate"
-    settled = np.flatnonzero(estimated.time >= estimated.time[0] + SETTLING)
+    settled = np.flatnonzero(estimated.time >= estimated.time[0] + SETTLING_TIME)
     signals = [
-        Signal(
+        PlotSignal(
             f"Position {title_suffix}", "m", AXES, estimated.time, estimated["p_W"] - true["p_W"][rows], band=bands[0]
         ),
-        Signal(
+        PlotSignal(
             f"Velocity {title_suffix}", "m/s", AXES, estimated.time, estimated["v_W"] - true["v_W"][rows], band=bands[1]
         ),
-        Signal(f"Attitude {title_suffix}", "°", BODY_AXES, estimated.time, theta, band=bands[2]),
+        PlotSignal(f"Attitude {title_suffix}", "°", BODY_AXES, estimated.time, theta, band=bands[2]),
     ]
-    return [signal._replace(weighed=settled) for signal in signals] if len(settled) else signals
+    return [signal._replace(scale_rows=settled) for signal in signals] if len(settled) else signals
 
 
-def _band(track: Track, field: str, scale: float = 1.0) -> Array | None:
+def _band(track: DroneRecord, field: str, scale: float = 1.0) -> Array | None:
     """±3σ at the times of the estimate."""
-    table = track.tables.get("covariance")
+    table = track.tables.get("variance")
     if table is None or f"{field}.x" not in table.fields:
         return None
-    rows = _held(table.times_us, track.tables["estimate"].times_us)
+    rows = _latest_rows(table.times_us, track.tables["estimate"].times_us)
     return SIGMAS * scale * np.sqrt(np.maximum(table[field][rows], 0.0))
 
 
-def spectra(track: Track) -> list[Signal]:
+def spectra(track: DroneRecord) -> list[PlotSignal]:
     """√S(f) of angular velocity and commands, by Welch's method; `time` of the signals is the frequency [Hz]."""
     metrics, rate_signal, command_signal = track.metrics, rates(track)[0], motors(track)[-1]
     return [*_spectrum(rate_signal, metrics.rate_spectrum), *_spectrum(command_signal, metrics.command_spectrum)]
 
 
-def _spectrum(signal: Signal, spectrum: Spectrum) -> list[Signal]:
+def _spectrum(signal: PlotSignal, spectrum: Spectrum) -> list[PlotSignal]:
     if not len(spectrum.frequency):
         return []
     unit = f"{signal.unit}/√Hz" if signal.unit != "1" else "1/√Hz"
-    amplitude = np.maximum(np.sqrt(spectrum.density[:, 1:].T), SILENT)
+    amplitude = np.maximum(np.sqrt(spectrum.density[:, 1:].T), MIN_DENSITY)
     title = f"Spectrum of {signal.title.lower()}"
-    return [Signal(title, unit, signal.names, spectrum.frequency[1:], amplitude, alike=signal.alike)]
+    return [PlotSignal(title, unit, signal.names, spectrum.frequency[1:], amplitude, homogeneous=signal.homogeneous)]
 
 
-SUBJECTS: dict[str, Callable[[Track], list[Signal]]] = {
+SUBJECTS: dict[str, Callable[[DroneRecord], list[PlotSignal]]] = {
     "position": position,
     "velocity": velocity,
     "attitude": attitude,
@@ -282,62 +283,67 @@ SUBJECTS: dict[str, Callable[[Track], list[Signal]]] = {
 }
 """Subjects drawn as curves: over time, and `spectra` over frequency."""
 
-SEVERAL: dict[str, Callable[[Track], list[Signal]]] = {**SUBJECTS, "attitude": _attitude}
+SEVERAL_DRONE_SUBJECTS: dict[str, Callable[[DroneRecord], list[PlotSignal]]] = {
+    **SUBJECTS,
+    "attitude": _attitude_with_reference,
+}
 """Subjects of several drones, whose curves need common names."""
 
-ROUGHLY: dict[str, Callable[[Track], list[Signal]]] = {**SUBJECTS, "attitude": flown_attitude}
+MANY_DRONE_SUBJECTS: dict[str, Callable[[DroneRecord], list[PlotSignal]]] = {**SUBJECTS, "attitude": actual_attitude}
 """Subjects of many drones, without curves that take long to compute and would not be visible."""
 
-RECORDED: dict[str, Callable[[Track], bool]] = {
+HAS_DATA: dict[str, Callable[[DroneRecord], bool]] = {
     "wind": lambda track: bool(track.wind.any()),
     "battery": lambda track: track.vehicle.has("battery"),
     "estimate": lambda track: "estimate" in track.tables,
-    "spectra": lambda track: len(track.time) >= SHORTEST_SPECTRUM,
+    "spectra": lambda track: len(track.time) >= MIN_SPECTRUM_ROWS,
 }
-"""Whether a recording holds data for a subject; subjects not listed always have data."""
+"""Predicates that a recording holds data for a subject; subjects without a predicate always have data."""
 
 
 # Quantities computed from a recording -----------------------------------------------------------------------------------
 
 
-class Supply(NamedTuple):
+class SupplySignals(NamedTuple):
     """Bus voltage [V] and total motor current [A] at every logged time."""
 
     voltage: Array
     current: Array
 
 
-def limits_of(vehicle: Vehicle) -> Limits | None:
+def motor_command_limits(vehicle: Vehicle) -> MotorLimits | None:
     """Return the lower and upper limit of a command; None if it is unlimited."""
     command_limits = command_range(vehicle)
-    return Limits(*command_limits) if command_limits else None
+    return MotorLimits(*command_limits) if command_limits else None
 
 
-def speed_limits(vehicle: Vehicle) -> Limits | None:
+def speed_limits(vehicle: Vehicle) -> MotorLimits | None:
     """Return the lowest and highest speed of a motor with lag [rad/s]; None for a DC motor, whose speed depends on load."""
     limits = speed_range(vehicle)
-    return Limits(*limits) if limits else None
+    return MotorLimits(*limits) if limits else None
 
 
-def supply(track: Track) -> Supply | None:
+def recorded_supply(track: DroneRecord) -> SupplySignals | None:
     """Return recorded voltage and current; None without a battery."""
-    table = track.tables.get("outputs")
-    return Supply(table["voltage"], table["current"]) if table is not None and "voltage" in table.fields else None
+    table = track.tables.get("derived")
+    return (
+        SupplySignals(table["voltage"], table["current"]) if table is not None and "voltage" in table.fields else None
+    )
 
 
-def asked_attitude(track: Track) -> tuple[Array, Array] | None:
+def reference_attitude(track: DroneRecord) -> tuple[Array, Array] | None:
     """Compute the attitude for exact tracking: rows of the record, and roll, pitch, yaw (rows, 3) [rad].
 
     None if the vehicle is not differentially flat: its attitude does not follow from position and yaw.
     """
     table = track.tables["reference"]
-    rows = np.unique(np.linspace(0, len(table.times_us) - 1, min(len(table.times_us), ASKED_POINTS)).astype(int))
+    rows = np.unique(np.linspace(0, len(table.times_us) - 1, min(len(table.times_us), REFERENCE_POINTS)).astype(int))
     fields = {
         name: Vec3(*table[name][rows].T) if f"{name}.x" in table.fields else table[name][rows]
         for name in Reference._fields
     }
     try:
-        environment = environment_at(track, rows)._replace(motor_power=())
+        environment = recorded_environment(track, rows)._replace(motor_effectiveness=())
         attitudes = flat_attitude(Reference(**fields), track.vehicle, environment)
     except ValueError:
         return None
@@ -345,14 +351,14 @@ def asked_attitude(track: Track) -> tuple[Array, Array] | None:
     return (rows, angles) if np.isfinite(angles).all() else None
 
 
-def environment_at(track: Track, rows: Array) -> Environment:
+def recorded_environment(track: DroneRecord, rows: Array) -> Environment:
     """Return the recorded environment at rows of the state."""
     table = track.tables["environment"]
-    state_rows = _held(table.times_us, track.tables["state"].times_us[rows])
-    environment: Environment = unflatten(environment_of(track.vehicle), iter(table.rows[state_rows].T))
+    state_rows = _latest_rows(table.times_us, track.tables["state"].times_us[rows])
+    environment: Environment = unflatten(complete_environment(track.vehicle), iter(table.rows[state_rows].T))
     return environment
 
 
-def _held(times_us: Array, now_us: Array) -> Array:
+def _latest_rows(times_us: Array, now_us: Array) -> Array:
     """Return, for each time, the last row that is not later."""
     return np.maximum(np.searchsorted(times_us, now_us, side="right") - 1, 0)

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from samara.core.atomic_files import atomic_write
-from samara.core.sanitise import printable
+from samara.core.sanitise import escape_control_characters
 from samara.vehicles.shape import COLOURS, GRID, INK, PAPER
 
 DASHES = (0, (2, 2))
@@ -53,12 +53,13 @@ _SETTINGS = {
 }
 
 
-def plain(text: str) -> str:
-    """Escape text for Matplotlib: a dollar starts no formula, control characters are shown as escapes."""
-    return printable(text).replace("$", r"\$")
+def escape_text(text: str) -> str:
+    """Escape text for Matplotlib: a dollar sign does not start a formula, and control characters are shown as
+    escapes."""
+    return escape_control_characters(text).replace("$", r"\$")
 
 
-class Picture(Figure):
+class DetachedFigure(Figure):
     """A figure independent of pyplot's windows and figure list; notebooks display it."""
 
     def _repr_png_(self) -> bytes:
@@ -78,31 +79,31 @@ def save(figure: Figure, path: str | Path) -> Path:
     return Path(path)
 
 
-class Drawing:
+class FigureFactory:
     """Factory of Matplotlib figures without pyplot, which leaves the program's backend and open figures unchanged."""
 
-    def figure(self, *, figsize: tuple[float, float], layout: Layout | None = None) -> Picture:
+    def figure(self, *, figsize: tuple[float, float], layout: Layout | None = None) -> DetachedFigure:
         """Create an empty figure."""
-        return Picture(figsize=figsize, layout=layout)
+        return DetachedFigure(figsize=figsize, layout=layout)
 
     def subplots(
         self, rows: int = 1, columns: int = 1, *, figsize: tuple[float, float], layout: Layout = LAYOUT, **options: Any
-    ) -> tuple[Picture, Any]:
+    ) -> tuple[DetachedFigure, Any]:
         """Create a figure with a grid of axes, by default laid out without overlaps."""
         figure = self.figure(figsize=figsize, layout=layout)
         return figure, figure.subplots(rows, columns, **options)
 
     def subplot_mosaic(
         self, names: list[Any], *, figsize: tuple[float, float], layout: Layout = LAYOUT, **options: Any
-    ) -> tuple[Picture, dict[str, Axes]]:
+    ) -> tuple[DetachedFigure, dict[str, Axes]]:
         """Create a figure with named axes."""
         figure = self.figure(figsize=figsize, layout=layout)
         return figure, figure.subplot_mosaic(names, **options)
 
 
 @contextmanager
-def samara_style() -> Iterator[Drawing]:
+def samara_style() -> Iterator[FigureFactory]:
     """Draw figures in the project's style; no display is needed."""
     settings: Any = {**_SETTINGS, "axes.prop_cycle": cycler(color=COLOURS)}
     with matplotlib.rc_context(settings):
-        yield Drawing()
+        yield FigureFactory()

@@ -10,17 +10,17 @@ from samara.core.algebra import Vec3
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
 from samara.vehicles.shape import (
-    CLOCKWISE,
-    COUNTER_CLOCKWISE,
+    ARM_COLOUR,
+    CCW_COLOUR,
+    CW_COLOUR,
     GRID,
     INK,
-    NOSE,
-    PALE,
+    NOSE_COLOUR,
     PAPER,
-    extent_of,
     propeller_radius,
+    tip_radius,
 )
-from samara.view.plot.style import Picture, plain, samara_style, save
+from samara.view.plot.style import DetachedFigure, escape_text, samara_style, save
 
 _MARGIN = 1.15
 
@@ -31,12 +31,12 @@ def draw_vehicle(vehicle: Vehicle, path: str | Path) -> None:
     save(figure, path)
 
 
-def vehicle_picture(vehicle: Vehicle) -> Picture:
+def vehicle_picture(vehicle: Vehicle) -> DetachedFigure:
     """Draw the vehicle from above, nose up, and from behind, both at one scale."""
     with samara_style() as plt:
         figure, (top_view, rear_view) = plt.subplots(1, 2, figsize=(10.4, 5.4))
         half_width = _MARGIN * _half_width(vehicle)
-        _from_above(top_view, vehicle, half_width)
+        _draw_top_view(top_view, vehicle, half_width)
         _draw_rear_view(rear_view, vehicle, half_width)
         for axes, title in ((top_view, "from above"), (rear_view, "from behind")):
             axes.set(
@@ -52,7 +52,9 @@ def vehicle_picture(vehicle: Vehicle) -> Picture:
                 spine.set_visible(False)
         _draw_ruler(top_view, half_width)
         mass = f"{1e3 * vehicle.mass:.4g} g" if vehicle.mass < 1.0 else f"{vehicle.mass:.4g} kg"
-        figure.suptitle(plain(f"{vehicle.name}: {mass}, {len(vehicle.rotors)} rotors"), x=0.01, ha="left", fontsize=12)
+        figure.suptitle(
+            escape_text(f"{vehicle.name}: {mass}, {len(vehicle.rotors)} rotors"), x=0.01, ha="left", fontsize=12
+        )
         return figure
 
 
@@ -61,22 +63,22 @@ def _half_width(vehicle: Vehicle) -> float:
     ends = [
         max(abs(rotor.r_B.x), abs(rotor.r_B.y)) + propeller_radius(vehicle, i) for i, rotor in enumerate(vehicle.rotors)
     ]
-    return max(ends, default=extent_of(vehicle))
+    return max(ends, default=tip_radius(vehicle))
 
 
-def _place(x: float, y: float) -> tuple[float, float]:
+def _project_top(x: float, y: float) -> tuple[float, float]:
     """Project body axes to the view from above, nose up: left is left."""
     return -y, x
 
 
-def _from_above(axes: Axes, vehicle: Vehicle, half_width: float) -> None:
+def _draw_top_view(axes: Axes, vehicle: Vehicle, half_width: float) -> None:
     from matplotlib.patches import Circle, FancyArrowPatch
 
     for i, rotor in enumerate(vehicle.rotors):
-        radius, hub = propeller_radius(vehicle, i), _place(rotor.r_B.x, rotor.r_B.y)
-        colour = COUNTER_CLOCKWISE if rotor.spin > 0 else CLOCKWISE
-        axes.plot([0.0, hub[0]], [0.0, hub[1]], color=PALE, linewidth=5.0, solid_capstyle="round", zorder=1)
-        is_lower = any(_above(other, rotor) for other in vehicle.rotors)
+        radius, hub = propeller_radius(vehicle, i), _project_top(rotor.r_B.x, rotor.r_B.y)
+        colour = CCW_COLOUR if rotor.spin > 0 else CW_COLOUR
+        axes.plot([0.0, hub[0]], [0.0, hub[1]], color=ARM_COLOUR, linewidth=5.0, solid_capstyle="round", zorder=1)
+        is_lower = any(_is_above(other, rotor) for other in vehicle.rotors)
         drawn_radius = 0.93 * radius if is_lower else radius
         axes.add_patch(Circle(hub, drawn_radius, facecolor=colour, alpha=0.25, edgecolor="none", zorder=2))
         axes.add_patch(
@@ -101,13 +103,15 @@ def _from_above(axes: Axes, vehicle: Vehicle, half_width: float) -> None:
             bbox={"boxstyle": "circle,pad=0.2", "facecolor": PAPER, "edgecolor": colour},
         )
     for foot in _feet(vehicle):
-        axes.plot(*_place(foot.x, foot.y), "s", color=INK, markersize=4, zorder=5)
-    axes.annotate("", (0.0, 0.36 * half_width), (0.0, 0.0), arrowprops={"arrowstyle": "-|>", "color": NOSE, "lw": 2.5})
-    axes.text(0.0, 0.39 * half_width, "nose", ha="center", va="bottom", fontsize=8, color=NOSE)
+        axes.plot(*_project_top(foot.x, foot.y), "s", color=INK, markersize=4, zorder=5)
+    axes.annotate(
+        "", (0.0, 0.36 * half_width), (0.0, 0.0), arrowprops={"arrowstyle": "-|>", "color": NOSE_COLOUR, "lw": 2.5}
+    )
+    axes.text(0.0, 0.39 * half_width, "nose", ha="center", va="bottom", fontsize=8, color=NOSE_COLOUR)
     axes.plot(0.0, 0.0, "+", color=INK, markersize=11, zorder=7)
 
 
-def _above(other: Rotor, rotor: Rotor) -> bool:
+def _is_above(other: Rotor, rotor: Rotor) -> bool:
     is_coaxial = math.hypot(other.r_B.x - rotor.r_B.x, other.r_B.y - rotor.r_B.y) < 0.1 * max(rotor.radius, 1e-3)
     return other is not rotor and is_coaxial and other.r_B.z > rotor.r_B.z
 
@@ -115,12 +119,12 @@ def _above(other: Rotor, rotor: Rotor) -> bool:
 def _draw_rear_view(axes: Axes, vehicle: Vehicle, half_width: float) -> None:
     for i, rotor in enumerate(vehicle.rotors):
         radius, y, z = propeller_radius(vehicle, i), -rotor.r_B.y, rotor.r_B.z
-        colour = COUNTER_CLOCKWISE if rotor.spin > 0 else CLOCKWISE
-        axes.plot([0.0, y], [0.0, z], color=PALE, linewidth=4.0, solid_capstyle="round", zorder=1)
+        colour = CCW_COLOUR if rotor.spin > 0 else CW_COLOUR
+        axes.plot([0.0, y], [0.0, z], color=ARM_COLOUR, linewidth=4.0, solid_capstyle="round", zorder=1)
         axes.plot([y - radius, y + radius], [z, z], color=colour, linewidth=3.0, solid_capstyle="round", zorder=3)
     feet = _feet(vehicle)
     for foot in feet:
-        axes.plot([-0.5 * foot.y, -foot.y], [0.0, foot.z], color=PALE, linewidth=2.0, zorder=1)
+        axes.plot([-0.5 * foot.y, -foot.y], [0.0, foot.z], color=ARM_COLOUR, linewidth=2.0, zorder=1)
         axes.plot(-foot.y, foot.z, "s", color=INK, markersize=4, zorder=5)
     if feet:
         ground = min(foot.z for foot in feet)

@@ -10,33 +10,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.campaigns.batch import Flying
-from samara.campaigns.campaign import Campaign, Factor
+from samara.campaigns.batch import CampaignFlights
+from samara.campaigns.campaign import Campaign, VariedParameter
 from samara.campaigns.confidence import Interval, clopper_pearson, confidence_sequence, quantile_interval
-from samara.campaigns.distributions import Choice, Grid, LogUniform, Normal, Uniform
+from samara.campaigns.distributions import DiscreteUniform, GridAxis, LogUniform, Normal, Uniform
 from samara.campaigns.failure_curve import FailureCurve, failure_curve
 from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS
-from samara.campaigns.rerun import campaign_of, trajectories
+from samara.campaigns.rerun import flown_paths, stored_campaign
 from samara.campaigns.samplers import INDEPENDENT
-from samara.campaigns.sensitivity import first_order
+from samara.campaigns.sensitivity import first_order_index
 from samara.campaigns.store import Store, open_store, worst_rows
 from samara.core.atomic_files import write_text
-from samara.core.confined import ConfinedFolder
+from samara.core.confined_folder import ConfinedFolder
 from samara.core.types import Array
 from samara.record.metrics import FLIGHT_METRICS, METRICS
 from samara.view.plot import campaign as draw
-from samara.view.report.page import Html, badge, element, faint, figure, limited, page, table
+from samara.view.report.page import Html, badge, element, faint_paragraph, figure, list_items, page, table
 
 UNITS = {name: METRICS[name].unit for name in FLIGHT_METRICS if METRICS[name].unit}
-PAGE = "report.html"
-WORST = 10
-MOST_FLOWN = 60  # trajectories in the fan
-MOST_FACTORS = 4  # factors in the map of pairs: those that failures depend on most
-SEEN = 0.01  # significance level: largest probability of an effect by chance
-REPLAY = "samara sweep replay {folder} --row {row} --view"
+PAGE_NAME = "report.html"
+WORST_COUNT = 10
+MAX_TRAJECTORIES = 60  # trajectories in the fan
+MAX_MAP_FACTORS = 4  # factors in the map of pairs: those that failures depend on most
+SIGNIFICANCE_LEVEL = 0.01  # significance level: largest probability of an effect by chance
+REPLAY_COMMAND = "samara sweep replay {folder} --row {row} --view"
 
 
-class Seen(NamedTuple):
+class CampaignRows(NamedTuple):
     """The rows of a campaign as arrays: row indices, outcomes, reasons, factors, and the metrics that differ between rows."""
 
     row: Array
@@ -46,12 +46,12 @@ class Seen(NamedTuple):
     metrics: dict[str, Array]
 
     @property
-    def flown(self) -> Array:
+    def flown_mask(self) -> Array:
         """Mask of rows that were flown: a row that could not be flown carries no information about the vehicle."""
         return np.asarray(self.reason != ERROR)
 
     @property
-    def failed(self) -> Array:
+    def failed_mask(self) -> Array:
         """Mask of rows that failed."""
         return np.asarray(np.isin(self.outcome, (FAIL, INVALID)))
 
@@ -66,23 +66,23 @@ def write_campaign_page(folder: str | Path, path: str | Path | None = None, *, f
     """
     text = campaign_page(folder, fly=fly)
     if path is None:
-        ConfinedFolder(Path(folder)).write_text(PAGE, text)
+        ConfinedFolder(Path(folder)).write_text(PAGE_NAME, text)
     else:
         write_text(path, text)
-    return Path(path or Path(folder) / PAGE)
+    return Path(path or Path(folder) / PAGE_NAME)
 
 
 def campaign_page(folder: str | Path, *, fly: bool = True) -> str:
     """Return the HTML text of the report."""
     store = open_store(folder)
-    campaign = campaign_of(store)
-    rows = _seen(store)
+    campaign = stored_campaign(store)
+    rows = _read_rows(store)
     curves = _curves(rows)
     sequential = campaign.stop is not None
     return page(
         f"{campaign.name} – Samara",
         element("h1", campaign.name),
-        faint(_subtitle(campaign, store, rows)),
+        faint_paragraph(_subtitle(campaign, store, rows)),
         _badges(rows, sequential),
         element("h2", "Outcomes"),
         _bar(rows),
@@ -90,22 +90,22 @@ def campaign_page(folder: str | Path, *, fly: bool = True) -> str:
         _interval_note(campaign, sequential),
         element("h2", "Varied parameters"),
         _factor_table(campaign, rows, curves),
-        _where(rows, curves),
+        _failure_section(rows, curves),
         element("h2", "Performance"),
         _distributions(campaign, rows),
         _fan(campaign, store, rows) if fly else None,
-        element("h2", f"The {WORST} worst flights"),
-        _worst(campaign, store, rows),
-        _broken(store, rows),
+        element("h2", f"The {WORST_COUNT} worst flights"),
+        _worst_flights(campaign, store, rows),
+        _unflown_rows(store, rows),
         element("h2", "Origin"),
         _origin(store),
         element("details", element("summary", "Campaign file"), element("pre", store.text)),
         element("h2", "Continue"),
-        element("pre", _again(store)),
+        element("pre", _follow_up_commands(store)),
     )
 
 
-def _seen(store: Store) -> Seen:
+def _read_rows(store: Store) -> CampaignRows:
     rows = store.table()
     names = rows.column_names
     factors = names[names.index("seed") + 1 : names.index("outcome")]
@@ -118,24 +118,26 @@ def _seen(store: Store) -> Seen:
         if len(finite) and np.ptp(finite) > 0.0:
             metrics[name] = values
     outcome, reason = columns["outcome"].astype(str), columns["reason"].astype(str)
-    return Seen(columns["row"], outcome, reason, {name: columns[name].astype(float) for name in factors}, metrics)
+    return CampaignRows(
+        columns["row"], outcome, reason, {name: columns[name].astype(float) for name in factors}, metrics
+    )
 
 
-def _curves(rows: Seen) -> dict[str, FailureCurve]:
+def _curves(rows: CampaignRows) -> dict[str, FailureCurve]:
     """Fit a failure curve to each factor that differs, most significant first; empty if no flight or every flight failed."""
-    failed, flown = rows.failed, rows.flown
+    failed, flown = rows.failed_mask, rows.flown_mask
     if not 0 < failed[flown].sum() < flown.sum():
         return {}
     curves = {
         name: failure_curve(x[flown], failed[flown]) for name, x in rows.factors.items() if np.ptp(x[flown]) > 0.0
     }
-    return dict(sorted(curves.items(), key=lambda named_curve: named_curve[1].chance))
+    return dict(sorted(curves.items(), key=lambda named_curve: named_curve[1].p_value))
 
 
 # Outcomes ---------------------------------------------------------------------------------------------------------------
 
 
-def _subtitle(campaign: Campaign, store: Store, rows: Seen) -> str:
+def _subtitle(campaign: Campaign, store: Store, rows: CampaignRows) -> str:
     flights = f"{len(rows.row):,}" if len(rows.row) == store.total else f"{len(rows.row):,} of {store.total:,}"
     return (
         f"{flights} flights of {campaign.scenario}, {len(rows.factors)} parameters varied, "
@@ -147,50 +149,52 @@ def _interval(count: int, n: int, sequential: bool) -> Interval:
     return confidence_sequence(count, n) if sequential else clopper_pearson(count, n)
 
 
-def _badges(rows: Seen, sequential: bool) -> Html:
+def _badges(rows: CampaignRows, sequential: bool) -> Html:
     n = len(rows.row)
     successes = int(np.isin(rows.outcome, (PASS, DEGRADED)).sum())
     low, high = _interval(successes, n, sequential)
-    invalid_count = n - int(rows.flown.sum())
-    text = f"{percent(successes / n)} succeed ({percent(low)} to {percent(high)})"
+    invalid_count = n - int(rows.flown_mask.sum())
+    text = f"{format_percent(successes / n)} succeed ({format_percent(low)} to {format_percent(high)})"
     return element(
         "p", badge(text, successes == n), badge(f"{invalid_count} could not be flown", False) if invalid_count else None
     )
 
 
-def _bar(rows: Seen) -> Html:
+def _bar(rows: CampaignRows) -> Html:
     """Draw a stripe as long as all flights, in the colours of the maps below."""
     parts = []
-    for name in draw.DRAWN:
+    for name in draw.DRAWING_ORDER:
         count = int((rows.outcome == name).sum())
         if count:
-            style = f"flex: {count} 0 3px; background: {draw.COLOUR[name]}; height: 18px"
+            style = f"flex: {count} 0 3px; background: {draw.OUTCOME_COLOURS[name]}; height: 18px"
             parts.append(element("span", style=style, title=f"{name}: {count}"))
     style = "display: flex; gap: 2px; border-radius: 6px; overflow: hidden; margin: 4px 0 12px"
     return element("div", parts, style=style)
 
 
-def _rates(campaign_rows: Seen, sequential: bool) -> Html:
+def _rates(campaign_rows: CampaignRows, sequential: bool) -> Html:
     n = len(campaign_rows.row)
     rows = []
     for name in OUTCOMES:
         selected = campaign_rows.outcome == name
-        rows.append([_dot(name), *_share(int(selected.sum()), n, sequential)])
+        rows.append([_outcome_label(name), *_rate_cells(int(selected.sum()), n, sequential)])
         reasons, counts = np.unique(campaign_rows.reason[selected], return_counts=True)
         for reason, count in sorted(zip(reasons, counts, strict=True), key=lambda reason_count: -reason_count[1]):
             if reason:
-                rows.append([element("code", reason, style="padding-left: 17px"), *_share(int(count), n, sequential)])
+                rows.append(
+                    [element("code", reason, style="padding-left: 17px"), *_rate_cells(int(count), n, sequential)]
+                )
     return table(["", "flights", "fraction", "95 % interval"], rows)
 
 
-def _dot(name: str) -> Html:
-    style = f"display: inline-block; width: 10px; height: 10px; border-radius: 3px; background: {draw.COLOUR[name]}"
+def _outcome_label(name: str) -> Html:
+    style = f"display: inline-block; width: 10px; height: 10px; border-radius: 3px; background: {draw.OUTCOME_COLOURS[name]}"
     return element("span", element("span", style=style), f" {name}", style="white-space: nowrap")
 
 
-def _share(count: int, n: int, sequential: bool) -> list[str]:
+def _rate_cells(count: int, n: int, sequential: bool) -> list[str]:
     low, high = _interval(count, n, sequential)
-    return [f"{count:,}", percent(count / n), f"{percent(low)} to {percent(high)}"]
+    return [f"{count:,}", format_percent(count / n), f"{format_percent(low)} to {format_percent(high)}"]
 
 
 def _interval_note(campaign: Campaign, sequential: bool) -> Html:
@@ -203,10 +207,10 @@ def _interval_note(campaign: Campaign, sequential: bool) -> Html:
             f" They hold for independent rows; rows of {campaign.sampler} are spread more evenly, so the intervals are "
         )
         text += "usually too wide."
-    return faint(text)
+    return faint_paragraph(text)
 
 
-def percent(fraction: float) -> str:
+def format_percent(fraction: float) -> str:
     """Format a fraction with enough digits to distinguish it from 0 and 1."""
     if fraction in (0.0, 1.0):
         return f"{100.0 * fraction:.0f} %"
@@ -217,49 +221,49 @@ def percent(fraction: float) -> str:
 # Varied parameters ---------------------------------------------------------------------------------------------------------
 
 
-def _factor_table(campaign: Campaign, campaign_rows: Seen, curves: Mapping[str, FailureCurve]) -> Html:
+def _factor_table(campaign: Campaign, campaign_rows: CampaignRows, curves: Mapping[str, FailureCurve]) -> Html:
     descriptions = {factor.name: _describe_distribution(factor) for factor in campaign.factors}
     descriptions |= {name: "normal, correlated" for factor in campaign.correlated for name in factor.names}
-    flown = campaign_rows.flown
-    metric = campaign_rows.metrics.get(campaign.worst_by)
+    flown = campaign_rows.flown_mask
+    metric = campaign_rows.metrics.get(campaign.rank_by)
     rows = []
     for name, x in campaign_rows.factors.items():
-        variance_fraction = first_order(x[flown], metric[flown]) if metric is not None else math.nan
+        variance_fraction = first_order_index(x[flown], metric[flown]) if metric is not None else math.nan
         variance_text = "" if math.isnan(variance_fraction) else f"{100.0 * max(variance_fraction, 0.0):.0f} %"
-        cells = (descriptions.get(name, f"from {campaign.table}"), f"{x.min():.4g} to {x.max():.4g}", variance_text)
-        rows.append([element("code", name), *cells, _slope(curves[name]) if name in curves else ""])
-    headings = ["", "distribution", "range flown", f"variance of {campaign.worst_by}", "effect on failures"]
+        cells = (descriptions.get(name, f"from {campaign.samples}"), f"{x.min():.4g} to {x.max():.4g}", variance_text)
+        rows.append([element("code", name), *cells, _describe_effect(curves[name]) if name in curves else ""])
+    headings = ["", "distribution", "range flown", f"variance of {campaign.rank_by}", "effect on failures"]
     return table(headings, rows)
 
 
-def _describe_distribution(factor: Factor) -> str:
+def _describe_distribution(factor: VariedParameter) -> str:
     suffix = " × nominal" if factor.relative else ""
-    match factor.how:
+    match factor.distribution:
         case Uniform(low, high):
             return f"uniform, {low:g} to {high:g}{suffix}"
         case LogUniform(low, high):
             return f"log-uniform, {low:g} to {high:g}{suffix}"
         case Normal(mean, sigma):
             return f"normal, {mean:g} ± {sigma:g}{suffix}"
-        case Choice(values) | Grid(values):
+        case DiscreteUniform(values) | GridAxis(values):
             return f"one of {', '.join(f'{x:g}' for x in values)}{suffix}"
-    raise TypeError(type(factor.how).__name__)
+    raise TypeError(type(factor.distribution).__name__)
 
 
-def _slope(curve: FailureCurve) -> str:
+def _describe_effect(curve: FailureCurve) -> str:
     """Describe the effect of one standard deviation, from the mean, on the odds of failure; or that none was observed."""
-    if curve.chance > SEEN or len(curve.beta) < 2:
+    if curve.p_value > SIGNIFICANCE_LEVEL or len(curve.beta) < 2:
         return "no effect observed"
     odds = math.exp(float(curve.beta[1]))
     text = f"odds × {odds:.2g} per standard deviation"
     return text if len(curve.beta) < 3 or abs(curve.beta[2]) < abs(curve.beta[1]) else f"{text}, non-linear"
 
 
-def _where(rows: Seen, curves: Mapping[str, FailureCurve]) -> list[Html | None]:
-    flown = rows.flown
+def _failure_section(rows: CampaignRows, curves: Mapping[str, FailureCurve]) -> list[Html | None]:
+    flown = rows.flown_mask
     factors = {name: x[flown] for name, x in rows.factors.items() if np.ptp(x[flown]) > 0.0} if flown.any() else {}
     if not curves:
-        text = "No flight failed." if not rows.failed[flown].any() else "Every flight failed."
+        text = "No flight failed." if not rows.failed_mask[flown].any() else "Every flight failed."
         return [element("h2", "Causes of failures"), element("p", text)]
     ranked = {name: factors[name] for name in curves}
     parts: list[Html | None] = [
@@ -269,11 +273,11 @@ def _where(rows: Seen, curves: Mapping[str, FailureCurve]) -> list[Html | None]:
             "Failure rate over each factor, the most significant factor first: in bins of equal size with 95 % "
             "intervals, and as a logistic curve with its band.",
         ),
-        figure(draw.failure_rates(ranked, rows.failed[flown], curves), "failure rate over each factor"),
+        figure(draw.failure_rates(ranked, rows.failed_mask[flown], curves), "failure rate over each factor"),
     ]
-    significant = [name for name, curve in curves.items() if curve.chance <= SEEN]
+    significant = [name for name, curve in curves.items() if curve.p_value <= SIGNIFICANCE_LEVEL]
     shown_factors = {
-        name: ranked[name] for name in (significant if len(significant) > 1 else list(curves))[:MOST_FACTORS]
+        name: ranked[name] for name in (significant if len(significant) > 1 else list(curves))[:MAX_MAP_FACTORS]
     }
     if len(shown_factors) > 1:
         parts += [
@@ -286,9 +290,9 @@ def _where(rows: Seen, curves: Mapping[str, FailureCurve]) -> list[Html | None]:
 # Performance ----------------------------------------------------------------------------------------------------------------
 
 
-def _distributions(campaign: Campaign, campaign_rows: Seen) -> list[Html]:
+def _distributions(campaign: Campaign, campaign_rows: CampaignRows) -> list[Html]:
     metrics = {
-        name: values[np.isfinite(values) & campaign_rows.flown] for name, values in campaign_rows.metrics.items()
+        name: values[np.isfinite(values) & campaign_rows.flown_mask] for name, values in campaign_rows.metrics.items()
     }
     if not metrics:
         return [element("p", "All flights have the same metrics.")]
@@ -303,39 +307,39 @@ def _distributions(campaign: Campaign, campaign_rows: Seen) -> list[Html]:
             values.min() if quantile < 0.5 else values.max(),
         )
         formatted = [f"{value:.4g}{unit}" for value in (middle, tail, worst)]
-        rows.append([name, *formatted[:2], f"{_end(low)} to {_end(high)}", formatted[2]])
+        rows.append([name, *formatted[:2], f"{_format_bound(low)} to {_format_bound(high)}", formatted[2]])
     limits = dict(campaign.degraded)
     caption = "Solid: median; dotted: 99 % of flights are better."
     return [
         figure(draw.distributions(metrics, UNITS, limits), "distributions of the metrics"),
-        faint(caption + (" Dashed: limit beyond which a flight is degraded." if limits else "")),
-        table(["", "median", "99 % are better", "95 % interval of it", "worst"], rows),
+        faint_paragraph(caption + (" Dashed: limit beyond which a flight is degraded." if limits else "")),
+        table(["", "median", "99 % are better", "its 95 % interval", "worst"], rows),
     ]
 
 
-def _end(x: float) -> str:
+def _format_bound(x: float) -> str:
     return f"{x:.4g}" if math.isfinite(x) else "unknown"
 
 
-def _fan(campaign: Campaign, store: Store, rows: Seen) -> list[Html]:
+def _fan(campaign: Campaign, store: Store, rows: CampaignRows) -> list[Html]:
     """Fly some rows again: a third of them the worst, the others evenly spread over the campaign."""
-    if campaign.fingerprint() != store.about["fingerprint"]:
-        return [faint("The scenario has changed since the campaign: no trajectories.")]
-    worst = worst_rows(store, campaign, MOST_FLOWN // 3).tolist()
-    other_rows = rows.row[rows.flown & np.isin(rows.row, worst, invert=True)]
-    other_rows = other_rows[:: max(1, math.ceil(len(other_rows) / (MOST_FLOWN - len(worst))))]
+    if campaign.fingerprint() != store.metadata["fingerprint"]:
+        return [faint_paragraph("The scenario has changed since the campaign: no trajectories.")]
+    worst = worst_rows(store, campaign, MAX_TRAJECTORIES // 3).tolist()
+    other_rows = rows.row[rows.flown_mask & np.isin(rows.row, worst, invert=True)]
+    other_rows = other_rows[:: max(1, math.ceil(len(other_rows) / (MAX_TRAJECTORIES - len(worst))))]
     outcomes = dict(zip(rows.row.tolist(), rows.outcome.tolist(), strict=True))
     try:
-        flown = trajectories(Flying.of(campaign), store, sorted([*worst, *other_rows.tolist()]))
+        flown = flown_paths(CampaignFlights.prepare(campaign), store, sorted([*worst, *other_rows.tolist()]))
     except (ValueError, FloatingPointError) as error:
-        return [faint(f"No trajectories: {error}")]
+        return [faint_paragraph(f"No trajectories: {error}")]
     if not flown:
         return []
     return [
         element("h2", "Flights"),
         element("p", f"The {len(worst)} worst and {len(flown) - len(worst)} others, evenly spread over the campaign."),
         figure(
-            draw.fan([(outcomes[trajectory.row], trajectory.time, trajectory.p_W) for trajectory in flown]),
+            draw.trajectory_fan([(outcomes[trajectory.row], trajectory.time, trajectory.p_W) for trajectory in flown]),
             "a fan of trajectories",
         ),
     ]
@@ -344,44 +348,46 @@ def _fan(campaign: Campaign, store: Store, rows: Seen) -> list[Html]:
 # Notable flights ------------------------------------------------------------------------------------------------------------
 
 
-def _worst(campaign: Campaign, store: Store, campaign_rows: Seen) -> list[Html]:
-    worst = worst_rows(store, campaign, WORST).tolist()
+def _worst_flights(campaign: Campaign, store: Store, campaign_rows: CampaignRows) -> list[Html]:
+    worst = worst_rows(store, campaign, WORST_COUNT).tolist()
     rows = []
     for row in worst:
         k = int(np.searchsorted(campaign_rows.row, row))
-        value = campaign_rows.metrics[campaign.worst_by][k] if campaign.worst_by in campaign_rows.metrics else math.nan
+        value = campaign_rows.metrics[campaign.rank_by][k] if campaign.rank_by in campaign_rows.metrics else math.nan
         values = [f"{x:.4g}" for x in (value, *(x[k] for x in campaign_rows.factors.values()))]
-        rows.append([str(row), _dot(campaign_rows.outcome[k]), element("code", campaign_rows.reason[k]), *values])
-    unit = f" [{UNITS[campaign.worst_by]}]" if campaign.worst_by in UNITS else ""
+        rows.append(
+            [str(row), _outcome_label(campaign_rows.outcome[k]), element("code", campaign_rows.reason[k]), *values]
+        )
+    unit = f" [{UNITS[campaign.rank_by]}]" if campaign.rank_by in UNITS else ""
     return [
-        table(["row", "", "", f"{campaign.worst_by}{unit}", *campaign_rows.factors], rows),
-        element("p", "To replay and show each of them bit for bit:"),
-        element("pre", "\n".join(REPLAY.format(folder=store.folder, row=row) for row in worst)),
+        table(["row", "", "", f"{campaign.rank_by}{unit}", *campaign_rows.factors], rows),
+        element("p", "To replay one of them bit for bit and show it:"),
+        element("pre", "\n".join(REPLAY_COMMAND.format(folder=store.folder, row=row) for row in worst)),
     ]
 
 
-def _broken(store: Store, campaign_rows: Seen) -> list[Html] | None:
+def _unflown_rows(store: Store, campaign_rows: CampaignRows) -> list[Html] | None:
     """List rows that could not be flown, with their errors."""
-    if campaign_rows.flown.all():
+    if campaign_rows.flown_mask.all():
         return None
-    sentences = store.table(["error"])["error"].to_numpy(zero_copy_only=False)[~campaign_rows.flown].astype(str)
-    rows = zip(campaign_rows.row[~campaign_rows.flown].tolist(), sentences, strict=True)
-    items = limited([f"row {row}: {sentence}" for row, sentence in rows], WORST)
+    sentences = store.table(["error"])["error"].to_numpy(zero_copy_only=False)[~campaign_rows.flown_mask].astype(str)
+    rows = zip(campaign_rows.row[~campaign_rows.flown_mask].tolist(), sentences, strict=True)
+    items = list_items([f"row {row}: {sentence}" for row, sentence in rows], WORST_COUNT)
     return [element("h2", "Rows that could not be flown"), element("ul", items)]
 
 
 def _origin(store: Store) -> Html:
-    metadata = store.about
+    metadata = store.metadata
     rows = [
         ["Samara", metadata["samara"]],
         ["Python", f"{metadata['python']} on {metadata['machine']}"],
         *([name, version] for name, version in metadata["packages"].items()),
         ["fingerprint", element("code", metadata["fingerprint"])],
-        ["rows", f"{store.folder}/rows, {len(store.done())} Parquet files"],
+        ["rows", f"{store.folder}/rows, {len(store.row_ranges())} Parquet files"],
     ]
     return table([], rows)
 
 
-def _again(store: Store) -> str:
+def _follow_up_commands(store: Store) -> str:
     query = f'samara sweep query {store.folder} "select outcome, reason, count(*) from rows group by all"'
     return f"{query}\nsamara sweep report {store.folder}"

@@ -14,17 +14,27 @@ from importlib import resources
 import numpy as np
 
 from samara.core.types import Array
-from samara.scenario.meshes import drawn, outline
+from samara.scenario.meshes import drawable_solids, outline
 from samara.scenario.world import World
 from samara.vehicles.shape import COLOURS
-from samara.view.plot.plots import FEW, LEAST_SPAN, Flight, Mark, Panel, crowd_of, panels_of, span_of, thinned
-from samara.view.plot.signals import Signal
+from samara.view.plot.plots import (
+    MAX_INDIVIDUAL_FLIGHTS,
+    MIN_AXIS_RANGES,
+    LabelledRecord,
+    Mark,
+    Panel,
+    decimate,
+    flight_ensemble,
+    signal_range,
+    subject_panels,
+)
+from samara.view.plot.signals import PlotSignal
 from samara.view.report.page import Html, element
 from samara.world.obstacles import HeightMap
 
-POINTS, FEWEST = (1500, 400)  # points of a single curve, and minimum per curve in a chart with several
+MAX_POINTS, MIN_POINTS = (1500, 400)  # points of a single curve, and minimum per curve in a chart with several
 DIGITS = 5
-OVER = {"time": ("time [s]", "s"), "frequency": ("frequency [Hz]", "Hz"), "east": ("x east [m]", "m")}
+ABSCISSAE = {"time": ("time [s]", "s"), "frequency": ("frequency [Hz]", "Hz"), "east": ("x east [m]", "m")}
 
 
 @cache
@@ -45,14 +55,14 @@ class Charts:
     def __init__(self, marks: Sequence[Mark] = ()) -> None:
         self._marks, self._charts = marks, list[dict[str, object]]()
 
-    def add(self, subject: str, flights: Sequence[Flight], world: World | None = None) -> Html | None:
+    def add(self, subject: str, flights: Sequence[LabelledRecord], world: World | None = None) -> Html | None:
         """Create a figure with the charts of one subject; None if the flights hold no data for it."""
         if subject == "top":
-            charts = [map_of(flights, world)]
+            charts = [path_map(flights, world)]
         else:
             over = "frequency" if subject == "spectra" else "time"
             names = [flight.label for flight in flights]
-            charts = [chart_of(panel, names, over) for panel in panels_of(subject, flights)]
+            charts = [panel_chart(panel, names, over) for panel in subject_panels(subject, flights)]
         containers = []
         for chart in charts:
             containers.append(element("div", class_="chart", data_chart=str(len(self._charts))))
@@ -68,21 +78,23 @@ class Charts:
         return element("script", Html(text), type="application/json", id="chart-data")
 
 
-def chart_of(panel: Panel, names: Sequence[str], over: str) -> dict[str, object]:
+def panel_chart(panel: Panel, names: Sequence[str], over: str) -> dict[str, object]:
     """Chart one flight by its components, several by one curve each, many by minimum, median, maximum and farthest flight."""
     signals = [signal for _, signal in panel.signals]
     log = over == "frequency"
-    chart = _Chart(log, max(FEWEST, POINTS // len(names)) if len(names) <= FEW else POINTS)
+    chart = _Chart(
+        log, max(MIN_POINTS, MAX_POINTS // len(names)) if len(names) <= MAX_INDIVIDUAL_FLIGHTS else MAX_POINTS
+    )
     if len(names) == 1:
         shown_signal = signals[0]
         for k, name in enumerate(shown_signal.names):
             chart.add_signal(shown_signal, k, name, COLOURS[k % len(COLOURS)])
-    elif len(names) <= FEW:
+    elif len(names) <= MAX_INDIVIDUAL_FLIGHTS:
         for label, shown_signal in panel.signals:
             chart.add_signal(shown_signal, 0, label, COLOURS[names.index(label)])
     else:
         _add_ensemble(chart, panel)
-    value_range = (span_of(signals) if not log else chart.extent()) or (0.0, 1.0)
+    value_range = (signal_range(signals) if not log else chart.extent()) or (0.0, 1.0)
     times = [float(f(signal.time)) for signal in signals for f in (np.min, np.max)]
     low, high = (min(times), max(max(times), min(times) + 1e-3)) if not log else (math.log10(x) for x in _span(times))
     limits = {limit for signal in signals if signal.limits for limit in signal.limits._asdict().items()}
@@ -91,7 +103,7 @@ def chart_of(panel: Panel, names: Sequence[str], over: str) -> dict[str, object]
         for name, value in sorted(limits)
         if not log and value_range[0] <= value <= value_range[1]
     ]
-    min_span = LEAST_SPAN.get(signals[0].unit, 1e-9) if not log else 0.5
+    min_span = MIN_AXIS_RANGES.get(signals[0].unit, 1e-9) if not log else 0.5
     frame = {"title": panel.title, "unit": signals[0].unit, "log": log, "x": [low, high], "y": list(value_range)}
     return chart.contents(over, frame | {"minSpan": min_span, "limits": visible_limits})
 
@@ -101,7 +113,7 @@ def _span(times: Sequence[float]) -> tuple[float, float]:
 
 
 def _add_ensemble(chart: "_Chart", panel: Panel) -> None:
-    crowd = crowd_of(panel.signals)
+    crowd = flight_ensemble(panel.signals)
     if crowd is None:
         return
     time, values = crowd.time, crowd.values
@@ -111,22 +123,22 @@ def _add_ensemble(chart: "_Chart", panel: Panel) -> None:
     chart.add(f"median of {len(values)}", COLOURS[0], time, crowd.median)
 
 
-def map_of(flights: Sequence[Flight], world: World | None) -> dict[str, object]:
+def path_map(flights: Sequence[LabelledRecord], world: World | None) -> dict[str, object]:
     """Chart the paths from above over the obstacles, with dashed references."""
     chart = _Chart()
     points = np.concatenate([track.position[:, :2] for _, track in flights])
     for k, (label, track) in enumerate(flights):
-        rows = np.arange(0, len(track.time), max(1, len(track.time) * len(flights) // (4 * POINTS)))
+        rows = np.arange(0, len(track.time), max(1, len(track.time) * len(flights) // (4 * MAX_POINTS)))
         colour = COLOURS[k % len(COLOURS)]
-        if len(flights) <= FEW:
+        if len(flights) <= MAX_INDIVIDUAL_FLIGHTS:
             reference = track.reference_position[rows]
             chart.add(
                 f"{label}, reference", colour, reference[:, 0], reference[:, 1], "dash", "reference", track.time[rows]
             )
-        group = label if len(flights) <= FEW else f"{len(flights)} drones"
+        group = label if len(flights) <= MAX_INDIVIDUAL_FLIGHTS else f"{len(flights)} drones"
         chart.add(label, colour, track.position[rows, 0], track.position[rows, 1], "line", group, track.time[rows])
     shapes = []
-    for _, solid, colour in drawn(world) if world is not None else ():
+    for _, solid, colour in drawable_solids(world) if world is not None else ():
         if not isinstance(solid, HeightMap) and (shape := outline(solid)) is not None:
             shapes.append({"colour": colour, "points": np.round(shape, 3).tolist()})
     low, high = points.min(axis=0), points.max(axis=0)
@@ -139,46 +151,46 @@ def map_of(flights: Sequence[Flight], world: World | None) -> dict[str, object]:
 class _Chart:
     """Curves of one chart; curves over the same times share the time array."""
 
-    def __init__(self, log: bool = False, points: int = POINTS) -> None:
+    def __init__(self, log: bool = False, points: int = MAX_POINTS) -> None:
         self._log, self._points = log, points
-        self._xs, self._known = list[list[float | None]](), dict[bytes, int]()
+        self._xs, self._indices = list[list[float | None]](), dict[bytes, int]()
         self._curves, self._extent = list[dict[str, object]](), list[float]()
 
-    def add_signal(self, signal: Signal, k: int, name: str, colour: str) -> None:
+    def add_signal(self, signal: PlotSignal, k: int, name: str, colour: str) -> None:
         """Add a component with its reference and its band."""
         if signal.band is not None:
             self.add(f"{name}, ±3σ", colour, signal.time, signal.band[:, k], "band", "±3σ")
         self.add(name, colour, signal.time, signal.values[:, k])
-        if signal.asked is not None:
-            self.add(f"{name}, reference", colour, signal.asked[0], signal.asked[1][:, k], "dash", "reference")
+        if signal.reference is not None:
+            self.add(f"{name}, reference", colour, signal.reference[0], signal.reference[1][:, k], "dash", "reference")
 
     def add(
         self, name: str, colour: str, x: Array, y: Array, style: str = "line", group: str = "", t: Array | None = None
     ) -> None:
         """Add a curve; curves of one group are hidden together."""
         if t is None:
-            x, y = thinned(x, y, self._points)
+            x, y = decimate(x, y, self._points)
         if self._log:
             x, y = np.log10(x), np.log10(y)
-        heights = rounded(y)
+        heights = round_values(y)
         curve: dict[str, object] = {
             "name": name,
             "group": group or name,
             "colour": colour,
             "style": style,
-            "x": self._place(x),
+            "x": self._abscissa_index(x),
             "y": heights,
         }
-        self._curves.append(curve if t is None else {**curve, "t": self._place(t)})
+        self._curves.append(curve if t is None else {**curve, "t": self._abscissa_index(t)})
         self._extent += [value for value in heights if value is not None]
 
-    def _place(self, values: Array) -> int:
+    def _abscissa_index(self, values: Array) -> int:
         """Return the index of a shared array of abscissae; add it if it is new."""
         key = np.ascontiguousarray(values).tobytes()
-        if key not in self._known:
-            self._known[key] = len(self._xs)
-            self._xs.append(rounded(values, digits=7))
-        return self._known[key]
+        if key not in self._indices:
+            self._indices[key] = len(self._xs)
+            self._xs.append(round_values(values, digits=7))
+        return self._indices[key]
 
     def extent(self) -> tuple[float, float] | None:
         """Range of the values of all curves, with a margin."""
@@ -186,13 +198,13 @@ class _Chart:
 
     def contents(self, over: str, frame: dict[str, object]) -> dict[str, object]:
         """Return the chart as `charts.js` reads it; `frame` has title, axes, limits and shapes."""
-        name, unit = OVER[over]
+        name, unit = ABSCISSAE[over]
         curves: dict[str, object] = {"xs": self._xs, "curves": self._curves, "title": "", "unit": ""}
         curves |= {"over": over, "xname": name, "xunit": unit, "log": False, "equal": False, "x": [], "y": []}
         return {**curves, "minSpan": 0.0, "limits": [], "shapes": [], **frame}
 
 
-def rounded(values: Array, digits: int = DIGITS) -> list[float | None]:
+def round_values(values: Array, digits: int = DIGITS) -> list[float | None]:
     """Round values to `digits` digits of the largest; None in place of non-finite values."""
     finite = np.isfinite(values)
     largest = float(np.abs(values[finite]).max(initial=0.0))

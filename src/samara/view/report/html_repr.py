@@ -15,23 +15,23 @@ from samara.core.atomic_files import write_text
 from samara.core.types import Array
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.types import Vehicle
-from samara.plan.flatness import attitude_along
+from samara.plan.flatness import attitude_from_thrust_direction
 from samara.plan.trajectory import Trajectory
 from samara.record.metrics import Summary, summary_table
 from samara.record.run import Run
-from samara.vehicles.parts.performance import RESERVE, PilotFigure
-from samara.vehicles.parts.uncertain import Estimate
+from samara.vehicles.parts.performance import RESERVE_CHARGE, PerformanceFigure
+from samara.vehicles.parts.uncertain import UncertainValue
 from samara.vehicles.plausibility import warnings
-from samara.vehicles.shape import COLOURS, INK, NOSE, Box, Disc, Part, Rod, parts_of, reach_of
+from samara.vehicles.shape import COLOURS, INK, NOSE_COLOUR, BodyBox, Disc, Part, Rod, outer_frame_radius, shape_parts
 from samara.vehicles.trim import hover, thrust_to_weight
 from samara.vehicles.writer import vehicle_toml
-from samara.view.plot.style import Picture, samara_style
+from samara.view.plot.style import DetachedFigure, samara_style
 from samara.view.plot.vehicle import vehicle_picture
 from samara.view.report.page import Html, element, page, picture, table
 
-SIZE = 240.0  # [px] of a vehicle's picture
+PICTURE_SIZE = 240.0  # [px] of a vehicle's picture
 MARGIN = 14.0  # [px]
-ENDLESS = 60.0  # [s] shown of a trajectory without end
+MAX_TRAJECTORY_TIME = 60.0  # [s]: part of an endless trajectory that is shown
 SAMPLES = 600
 NOTEBOOK = "font:13px/1.45 system-ui,sans-serif;display:flex;gap:20px;flex-wrap:wrap;align-items:center"
 CELL = "text-align:left;padding:2px 14px 2px 0"
@@ -43,17 +43,17 @@ CELL = "text-align:left;padding:2px 14px 2px 0"
 def vehicle_html(vehicle: Vehicle) -> str:
     """Show the vehicle from above with its main properties."""
     title = element("div", element("b", vehicle.name), f" {vehicle.structure.description}")
-    return _side_by_side(vehicle_svg(vehicle), title, vehicle_numbers(vehicle))
+    return _side_by_side(vehicle_svg(vehicle), title, vehicle_properties(vehicle))
 
 
 def vehicle_text(vehicle: Vehicle) -> str:
     """Format the main properties as plain text."""
     title = f"{vehicle.name}: {vehicle.structure.description}".removesuffix(": ")
     effects = ("effects", ", ".join(effect.name for effect in vehicle.structure.effects))
-    return "\n".join([title, *(f"  {name:16s} {value}" for name, value in (*vehicle_numbers(vehicle), effects))])
+    return "\n".join([title, *(f"  {name:16s} {value}" for name, value in (*vehicle_properties(vehicle), effects))])
 
 
-def vehicle_numbers(vehicle: Vehicle) -> list[tuple[str, str]]:
+def vehicle_properties(vehicle: Vehicle) -> list[tuple[str, str]]:
     """List mass, inertia, rotors, thrust-to-weight ratio, hover trim and arms: names, and values with units."""
     if any(np.ndim(quantity) for quantity in (vehicle.mass, *vehicle.inertia_B)):
         return [("batch of", f"{max(np.size(quantity) for quantity in (vehicle.mass, *vehicle.inertia_B))} vehicles")]
@@ -75,8 +75,8 @@ def vehicle_numbers(vehicle: Vehicle) -> list[tuple[str, str]]:
         state, command = hover(vehicle)
         rows += [
             ("thrust / weight", f"{thrust_to_weight(vehicle):.2f}"),
-            ("hover command", _range(command, "")),
-            ("hover speed", _range(state.rotor_speed, " rad/s")),
+            ("hover command", _format_range(command, "")),
+            ("hover speed", _format_range(state.rotor_speed, " rad/s")),
         ]
     except ValueError as error:
         rows.append(("hover", str(error)))
@@ -88,16 +88,16 @@ def mass_text(mass: float) -> str:
     return f"{1e3 * mass:.4g} g" if mass < 1.0 else f"{mass:.4g} kg"
 
 
-def _range(values: Iterable[float], unit: str) -> str:
+def _format_range(values: Iterable[float], unit: str) -> str:
     low, high = min(values), max(values)
     return f"{high:.4g}{unit}" if high - low <= 1e-3 * abs(high) else f"{low:.4g} to {high:.4g}{unit}"
 
 
-def vehicle_svg(vehicle: Vehicle, size: float = SIZE) -> Html:
+def vehicle_svg(vehicle: Vehicle, size: float = PICTURE_SIZE) -> Html:
     """Draw the vehicle from above, nose up: numbered rotors with arrows in the direction of spin."""
-    discs = [part for part in parts_of(vehicle) if isinstance(part, Disc)]
+    discs = [part for part in shape_parts(vehicle) if isinstance(part, Disc)]
     half_width = max(
-        [reach_of(vehicle), *(math.hypot(disc.centre_B.x, disc.centre_B.y) + disc.radius for disc in discs)]
+        [outer_frame_radius(vehicle), *(math.hypot(disc.centre_B.x, disc.centre_B.y) + disc.radius for disc in discs)]
     )
     scale = (0.5 * size - MARGIN) / half_width
 
@@ -105,13 +105,13 @@ def vehicle_svg(vehicle: Vehicle, size: float = SIZE) -> Html:
         return 0.5 * size - scale * float(point_B.y), 0.5 * size - scale * float(point_B.x)
 
     shapes: list[Html] = []
-    for part in sorted(parts_of(vehicle), key=_layer):
+    for part in sorted(shape_parts(vehicle), key=_layer):
         if isinstance(part, Rod):
             (x1, y1), (x2, y2) = project(part.start_B), project(part.end_B)
             ends = {"x1": _px(x1), "y1": _px(y1), "x2": _px(x2), "y2": _px(y2)}
             width = _px(max(2.0, 2.0 * scale * part.radius))
             shapes.append(element("line", **ends, stroke=part.colour, stroke_width=width, stroke_linecap="round"))
-        elif isinstance(part, Box):
+        elif isinstance(part, BodyBox):
             x, y = project(part.centre_B)
             w, h = scale * part.size_B.y, scale * part.size_B.x
             rectangle = {
@@ -137,7 +137,7 @@ def vehicle_svg(vehicle: Vehicle, size: float = SIZE) -> Html:
 
 def _layer(part: Part) -> int:
     """Drawing order: arms and legs below the body, the nose above it."""
-    return 1 if isinstance(part, Box) else 2 if part.colour == NOSE else 0
+    return 1 if isinstance(part, BodyBox) else 2 if part.colour == NOSE_COLOUR else 0
 
 
 def _rotor(disc: Disc, number: int, centre: tuple[float, float], radius: float) -> Html:
@@ -182,20 +182,20 @@ def trajectory_html(trajectory: Trajectory) -> str:
     return _side_by_side(
         picture(_trajectory_figure(trajectory), f"the path of {trajectory.name}", dpi=90.0),
         element("b", trajectory.name),
-        trajectory_numbers(trajectory),
+        trajectory_properties(trajectory),
     )
 
 
-def trajectory_numbers(trajectory: Trajectory) -> list[tuple[str, str]]:
+def trajectory_properties(trajectory: Trajectory) -> list[tuple[str, str]]:
     """List duration, length and peak values; the tilt is that of a thrust for weight and acceleration, without drag."""
-    _, p, v, a = _sampled(trajectory)
+    _, p, v, a = _sample_trajectory(trajectory)
     specific_thrust_W = Vec3(a[:, 0], a[:, 1], a[:, 2] + STANDARD_GRAVITY)
-    tilt = np.arccos(np.clip(attitude_along(specific_thrust_W, 0.0).zz, -1.0, 1.0))
+    tilt = np.arccos(np.clip(attitude_from_thrust_direction(specific_thrust_W, 0.0).zz, -1.0, 1.0))
     length = float(np.linalg.norm(np.diff(p, axis=0), axis=1).sum())
     endless = not math.isfinite(trajectory.duration)
     rows = [
         ("duration", "endless" if endless else f"{trajectory.duration:.2f} s"),
-        ("length", f"{length:.2f} m" + (f" in {ENDLESS:g} s" if endless else "")),
+        ("length", f"{length:.2f} m" + (f" in {MAX_TRAJECTORY_TIME:g} s" if endless else "")),
         ("peak speed", f"{np.linalg.norm(v, axis=1).max():.2f} m/s"),
         ("peak acceleration", f"{np.linalg.norm(a, axis=1).max():.2f} m/s²"),
         ("peak tilt, without drag", f"{math.degrees(float(tilt.max())):.1f}°"),
@@ -204,17 +204,17 @@ def trajectory_numbers(trajectory: Trajectory) -> list[tuple[str, str]]:
     return rows + ([("waypoints", str(len(trajectory.waypoints)))] if trajectory.waypoints else [])
 
 
-def _sampled(trajectory: Trajectory) -> tuple[Array, Array, Array, Array]:
-    time = np.linspace(0.0, min(trajectory.duration, ENDLESS), SAMPLES)
-    reference = trajectory.at(time)
+def _sample_trajectory(trajectory: Trajectory) -> tuple[Array, Array, Array, Array]:
+    time = np.linspace(0.0, min(trajectory.duration, MAX_TRAJECTORY_TIME), SAMPLES)
+    reference = trajectory.evaluate(time)
     p, v, a = (np.stack(vector, axis=1) for vector in (reference.p_W, reference.v_W, reference.a_W))
     return time, p, v, a
 
 
-def _trajectory_figure(trajectory: Trajectory) -> Picture:
+def _trajectory_figure(trajectory: Trajectory) -> DetachedFigure:
     from samara.view.plot.plan import draw_trajectory
 
-    _, p, v, _ = _sampled(trajectory)
+    _, p, v, _ = _sample_trajectory(trajectory)
     speed = np.linalg.norm(v, axis=1)
     with samara_style() as plt:
         figure = plt.figure(figsize=(5.2, 3.9))
@@ -232,11 +232,11 @@ def run_html(run: Run) -> str:
     """Show the overview picture and the summary, one column per drone."""
     from samara.view.plot.plots import overview
 
-    records = run.tracks[:6]
+    records = run.drone_records[:6]
     rows = summary_table(track.summary() for track in records)
     note = (
-        f" The table has the first {len(records)} of {len(run.tracks)} drones."
-        if len(run.tracks) > len(records)
+        f" The table has the first {len(records)} of {len(run.drone_records)} drones."
+        if len(run.drone_records) > len(records)
         else ""
     )
     events = [element("li", f"{line.time_us / 1e6:.3f} s: {line.message}") for line in run.logs[:12]]
@@ -262,7 +262,7 @@ def _side_by_side(image: Html, title: Html, rows: list[tuple[str, str]]) -> str:
 __all__ = ["run_html", "trajectory_html", "vehicle_html", "vehicle_svg"]
 
 
-class Line(NamedTuple):
+class ParameterLine(NamedTuple):
     """A parameter of a vehicle file, with its unit, source and relative standard deviation."""
 
     path: str
@@ -272,12 +272,14 @@ class Line(NamedTuple):
     spread: float
 
 
-def write_vehicle_page(vehicle: Vehicle, figures: Sequence[PilotFigure], path: str | Path, command: str = "") -> None:
+def write_vehicle_page(
+    vehicle: Vehicle, figures: Sequence[PerformanceFigure], path: str | Path, command: str = ""
+) -> None:
     """Write the vehicle's page as one self-contained HTML file; `command` is the command that created the vehicle."""
     write_text(path, vehicle_page(vehicle, figures, command))
 
 
-def vehicle_page(vehicle: Vehicle, figures: Sequence[PilotFigure], command: str = "") -> str:
+def vehicle_page(vehicle: Vehicle, figures: Sequence[PerformanceFigure], command: str = "") -> str:
     """Return the HTML text of the page."""
     mass = f"{1e3 * vehicle.mass:.4g} g" if vehicle.mass < 1.0 else f"{vehicle.mass:.4g} kg"
     warning_texts = warnings(vehicle)
@@ -288,56 +290,60 @@ def vehicle_page(vehicle: Vehicle, figures: Sequence[PilotFigure], command: str 
         element("p", [element("span", text, class_="badge bad") for text in warning_texts]) if warning_texts else None,
         element("figure", picture(vehicle_picture(vehicle), f"{vehicle.name} to scale")),
         element("h2", "Flight performance"),
-        table(["", "", "95 % interval"], [[figure.name, figure.shown, figure.interval] for figure in figures]),
-        element("p", f"Hover time is from full to {100 * RESERVE:.0f} % of the charge, in still air.", class_="faint"),
+        table(["", "", "95 % interval"], [[figure.name, figure.value_text, figure.interval] for figure in figures]),
+        element(
+            "p", f"Hover time is from full to {100 * RESERVE_CHARGE:.0f} % of the charge, in still air.", class_="faint"
+        ),
         element("h2", "Parameters"),
         element("p", "The spread of a parameter is one standard deviation; the interval holds with 95 % probability."),
-        _numbers(vehicle),
+        _parameter_table(vehicle),
         element("h2", "Reproduce") if command else None,
         element("pre", command) if command else None,
     )
 
 
-def _numbers(vehicle: Vehicle) -> Html:
+def _parameter_table(vehicle: Vehicle) -> Html:
     rows, listed = [], set()
-    for line in lines_of(vehicle):
+    for line in parameter_lines(vehicle):
         path = line.path.replace("rotors[0].", "rotor.", 1)
         if path.startswith("rotors[") and not path.endswith("].position") and ".servo." not in path:
             continue  # rotors are identical, except for position and servo
         if path in listed:
             continue
         listed.add(path)
-        rows.append([path, _shown(line.value), line.unit, _interval(line), line.source])
+        rows.append([path, _format_value(line.value), line.unit, _interval(line), line.source])
     return table(["", "value", "unit", "95 % interval", "source"], rows)
 
 
-def lines_of(vehicle: Vehicle) -> list[Line]:
+def parameter_lines(vehicle: Vehicle) -> list[ParameterLine]:
     """List every parameter of the vehicle's file."""
-    return list(_lines(tomllib.loads(vehicle_toml(vehicle)), ""))
+    return list(_walk_parameters(tomllib.loads(vehicle_toml(vehicle)), ""))
 
 
-def _lines(entries: Mapping[str, object], path: str) -> Iterator[Line]:
+def _walk_parameters(entries: Mapping[str, object], path: str) -> Iterator[ParameterLine]:
     for key, entry in entries.items():
         if isinstance(entry, dict) and "value" in entry:
-            yield Line(f"{path}{key}", entry["value"], entry["unit"], entry.get("source", ""), entry.get("spread", 0.0))
+            yield ParameterLine(
+                f"{path}{key}", entry["value"], entry["unit"], entry.get("source", ""), entry.get("spread", 0.0)
+            )
         elif isinstance(entry, dict):
-            yield from _lines(entry, f"{path}{key}.")
+            yield from _walk_parameters(entry, f"{path}{key}.")
         elif isinstance(entry, list):
             for i, element_entry in enumerate(entry):
                 if isinstance(element_entry, dict):
-                    yield from _lines(element_entry, f"{path}{key}[{i}].")
+                    yield from _walk_parameters(element_entry, f"{path}{key}[{i}].")
 
 
-def _shown(value: float | list[float]) -> str:
+def _format_value(value: float | list[float]) -> str:
     if isinstance(value, list):
-        return "[" + ", ".join(_shown(component) for component in value) + "]"
+        return "[" + ", ".join(_format_value(component) for component in value) + "]"
     return f"{value:.4g}"
 
 
-def _interval(line: Line) -> str:
+def _interval(line: ParameterLine) -> str:
     if not line.spread:
         return ""
     if isinstance(line.value, list) or line.value <= 0.0:
         return f"± {100.0 * 1.96 * line.spread:.0f} %"
-    estimate = Estimate(line.value, line.spread, line.source)
+    estimate = UncertainValue(line.value, line.spread, line.source)
     return f"{estimate.low:.3g} to {estimate.high:.3g}"

@@ -1,40 +1,40 @@
 """Report on an identification: one self-contained HTML file, with its pictures beside it.
 
-write_identification(found, predicted, "out")  # out/identify.html, out/identify_numbers.png, …
+write_identification(identification, predictions, "out")  # out/identify.html, out/identify_numbers.png, …
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from samara.core.atomic_files import write_text
-from samara.identify.identification import Estimate, Identified, Product
-from samara.identify.parameters import size_of
+from samara.identify.identification import Identification, IdentifiedVehicle, ParameterEstimate
+from samara.identify.parameters import hover_scales
 from samara.identify.prediction_error_fit import BASELINES, QUANTITIES
-from samara.identify.resampled_log import duration_of
-from samara.identify.scores import TRIM, Predicted, Score, ratios, together
+from samara.identify.resampled_log import usable_duration
+from samara.identify.scores import TRIM_DURATION_S, FlightPrediction, PredictionScore, error_ratios, pool_scores
 from samara.view.plot import identify as draw
-from samara.view.plot.identify import errors_over_time
-from samara.view.plot.style import Picture, save
-from samara.view.report.page import Html, badge, element, faint, image, limited, page, table
+from samara.view.plot.identify import prediction_error_figure
+from samara.view.plot.style import DetachedFigure, save
+from samara.view.report.page import Html, badge, element, faint_paragraph, image, list_items, page, table
 
-PRODUCTS = {
+PRODUCT_DESCRIPTIONS = {
     "physical": "fitted by regression of force and torque: for design, and for conditions other than those flown",
     "predictor": "fitted to the prediction error over 0.5 s: predicts flights like these best; its parameters also absorb "
     "effects that the equations lack, so they have no physical meaning",
 }
-RESIDUALS = (
+RESIDUALS_CAPTION = (
     "Measured force and torque minus those of the physical vehicle, at intervals of 0.05 s: means of bins, and the band of one "
     "standard deviation. A slope indicates an effect that the equations lack."
 )
-CORRELATED = (
+CORRELATION_CAPTION = (
     "Correlation of the errors of two parameters: near ±1 the flights determine a combination of the two, "
     "but neither alone."
 )
 
 
 def write_identification(
-    identification: Identified,
-    predictions: Sequence[Predicted],
+    identification: Identification,
+    predictions: Sequence[FlightPrediction],
     folder: str | Path,
     *,
     command: str = "",
@@ -43,8 +43,8 @@ def write_identification(
     """Write the page and its pictures (PNG); return their paths.
 
     Args:
-        found: the identification.
-        predicted: predictions of flights that the models were not fitted to.
+        identification: the identification.
+        predictions: predictions of flights that the models were not fitted to.
         folder: folder to write to.
         command: the command that ran the identification.
         files: the vehicle files that were written.
@@ -64,61 +64,67 @@ def write_identification(
 
 
 def _pictures(
-    identification: Identified, predictions: Sequence[Predicted], scores: Sequence[Score]
-) -> dict[str, tuple[Picture, str]]:
-    weight, arm, _, _ = size_of(identification.start)
+    identification: Identification, predictions: Sequence[FlightPrediction], scores: Sequence[PredictionScore]
+) -> dict[str, tuple[DetachedFigure, str]]:
+    weight, arm, _, _ = hover_scales(identification.start)
     pictures = {
         "numbers": (
-            draw.numbers(identification.products),
+            draw.parameter_figure(identification.vehicles),
             "parameters with 95 % intervals, beside those of the start vehicle",
         ),
-        "residuals": (draw.residuals(identification.residuals, weight, arm), "residual force and torque"),
+        "residuals": (draw.residual_figure(identification.residuals, weight, arm), "residual force and torque"),
     }
-    for product in identification.products:
+    for product in identification.vehicles:
         if sum(estimate.excited for estimate in product.estimates) > 1:
-            pictures[f"correlation_{product.kind}"] = (
-                draw.correlation(product),
-                f"correlation of the errors, {product.kind}",
+            pictures[f"correlation_{product.model_type}"] = (
+                draw.correlation_figure(product),
+                f"correlation of the errors, {product.model_type}",
             )
     if scores:
-        best = list(predictions[0].said)[-1]
+        best = list(predictions[0].predictions)[-1]
         longest = max(predictions, key=lambda product: len(product.windows.starts))
-        total_score = together(scores)
+        total_score = pool_scores(scores)
         split = (
             "each flight by the others"
             if len(identification.flights) > 1
             else "each half of the flight by the other half"
         )
         title = f"RMS error of open-loop prediction, {split}, {total_score.windows} windows"
-        pictures["errors"] = (errors_over_time(scores, title), "prediction error over half a second")
-        pictures["predicted"] = (draw.flown_and_predicted(longest, best), f"measured, and predicted by the {best}")
+        pictures["errors"] = (prediction_error_figure(scores, title), "prediction error over half a second")
+        pictures["predicted"] = (draw.prediction_figure(longest, best), f"measured, and predicted by the {best}")
     return pictures
 
 
 def _page(
-    identification: Identified, scores: Sequence[Score], pictures: dict[str, Html], command: str, files: Sequence[str]
+    identification: Identification,
+    scores: Sequence[PredictionScore],
+    pictures: dict[str, Html],
+    command: str,
+    files: Sequence[str],
 ) -> str:
     flights = "one flight" if len(identification.flights) == 1 else f"{len(identification.flights)} flights"
-    product_types = [product.kind for product in identification.products]
+    product_types = [product.model_type for product in identification.vehicles]
     return page(
         f"{identification.start.name} identified – Samara",
         element("h1", f"{identification.start.name}, identified from {flights}"),
-        faint(f"{identification.seconds:.0f} s in the air, starting from the vehicle {identification.start.name!r}"),
+        faint_paragraph(
+            f"{identification.seconds:.0f} s in the air, starting from the vehicle {identification.start.name!r}"
+        ),
         _badges(identification, scores),
         _warnings(identification),
         element("h2", "Parameters"),
-        element("ul", [element("li", element("b", kind), ": ", PRODUCTS[kind]) for kind in product_types]),
+        element("ul", [element("li", element("b", kind), ": ", PRODUCT_DESCRIPTIONS[kind]) for kind in product_types]),
         pictures["numbers"],
-        [_numbers(product) for product in identification.products],
+        [_parameter_table(product) for product in identification.vehicles],
         element("h2", "Prediction of unseen flights"),
         _prediction_scores(scores, len(identification.flights)),
         pictures.get("errors"),
         pictures.get("predicted"),
         element("h2", "Residual force and torque"),
-        element("p", RESIDUALS),
+        element("p", RESIDUALS_CAPTION),
         pictures["residuals"],
         element("h2", "Correlation of errors"),
-        element("p", CORRELATED),
+        element("p", CORRELATION_CAPTION),
         element(
             "div", [product for name, product in pictures.items() if name.startswith("correlation")], class_="pair"
         ),
@@ -129,34 +135,36 @@ def _page(
     )
 
 
-def _badges(identification: Identified, scores: Sequence[Score]) -> Html:
+def _badges(identification: Identification, scores: Sequence[PredictionScore]) -> Html:
     identified_count = sum(estimate.excited for estimate in identification.physical.estimates)
     badges = [badge(f"{identified_count} of {len(identification.physical.estimates)} parameters identified", True)]
     if scores:
-        total_score = together(scores)
+        total_score = pool_scores(scores)
         best = list(total_score.rms)[-1]
-        worst = max(ratios(total_score, best).values())
-        ratio_text = " / ".join(f"{ratio:.2f}" for ratio in ratios(total_score, best).values())
+        worst = max(error_ratios(total_score, best).values())
+        ratio_text = " / ".join(f"{ratio:.2f}" for ratio in error_ratios(total_score, best).values())
         badges.append(badge(f"{best}: {ratio_text} of the error of constant velocity", worst < 1.0))
     return element("p", badges)
 
 
-def _warnings(identification: Identified) -> Html | None:
+def _warnings(identification: Identification) -> Html | None:
     flight_findings = [
         (flight, finding) for flight, findings in identification.findings.items() for finding in findings
     ]
     if not flight_findings:
         return None
-    items = limited([(element("b", flight), ": ", finding.sentence) for flight, finding in flight_findings], 20)
+    items = list_items([(element("b", flight), ": ", finding.sentence) for flight, finding in flight_findings], 20)
     return element("div", element("h3", "Findings in the logs", class_="bad"), element("ul", items), class_="card")
 
 
-def _numbers(product: Product) -> Html:
-    headings = (product.kind, "value ± error", "95 % interval", "start", "unit", "identified")
-    return element("div", table(headings, [_row(estimate) for estimate in product.estimates]), style="margin-top: 14px")
+def _parameter_table(product: IdentifiedVehicle) -> Html:
+    headings = (product.model_type, "value ± error", "95 % interval", "start", "unit", "identified")
+    return element(
+        "div", table(headings, [_parameter_row(estimate) for estimate in product.estimates]), style="margin-top: 14px"
+    )
 
 
-def _row(estimate: Estimate) -> list[object]:
+def _parameter_row(estimate: ParameterEstimate) -> list[object]:
     status = element("span", "✓", class_="good")
     if not estimate.excited:
         hint = f"not excited: fly {estimate.manoeuvre}"
@@ -167,24 +175,24 @@ def _row(estimate: Estimate) -> list[object]:
         f"{estimate.start:.4g}",
     )
     cells = (*intervals, "" if estimate.unit == "1" else estimate.unit)
-    name = element("span", f"{draw.called(estimate.name)} ", element("code", estimate.name))
+    name = element("span", f"{draw.display_name(estimate.name)} ", element("code", estimate.name))
     style_class = None if estimate.excited else "faint"
     return [name, *(element("span", cell, style="white-space: nowrap", class_=style_class) for cell in cells), status]
 
 
-def _prediction_scores(scores: Sequence[Score], flights: int) -> Html | list[Html]:
+def _prediction_scores(scores: Sequence[PredictionScore], flights: int) -> Html | list[Html]:
     if not scores:
-        return faint("No flight could be predicted: no log records the motion for long enough.")
-    total_score = together(scores)
+        return faint_paragraph("No flight could be predicted: no log records the motion for long enough.")
+    total_score = pool_scores(scores)
     split = (
         "Each flight was predicted by vehicles identified from the others."
         if flights > 1
         else "There is one flight: each half of it was predicted by vehicles identified from the other half."
     )
     method = " A window starts at a measured state every 0.05 s; only the motor commands are used in it. Every vehicle has one "
-    method += f"gain per rotor from the first {TRIM:g} s, which are not scored."
+    method += f"gain per rotor from the first {TRIM_DURATION_S:g} s, which are not scored."
     models = [name for name in total_score.rms if name not in BASELINES]
-    rows = [(name, *(f"{ratio:.2f}" for ratio in ratios(total_score, name).values())) for name in models]
+    rows = [(name, *(f"{ratio:.2f}" for ratio in error_ratios(total_score, name).values())) for name in models]
     return [
         element("p", split + method),
         element("p", f"Error after 0.5 s relative to constant velocity, {total_score.windows} windows:"),
@@ -192,7 +200,7 @@ def _prediction_scores(scores: Sequence[Score], flights: int) -> Html | list[Htm
     ]
 
 
-def _flights(identification: Identified) -> Html:
+def _flights(identification: Identification) -> Html:
     rotors = len(identification.start.rotors)
     headings = ("flight", "in the air", *(f"gain {i}" for i in range(rotors)), "motor delay", "steady wind x, y")
     rows = []
@@ -200,7 +208,7 @@ def _flights(identification: Identified) -> Html:
         trim = identification.physical.trims[flight.name]
         gains = [f"{gain:.3f}" for gain in trim.gains]
         wind = f"{trim.wind_W[0]:+.2f}, {trim.wind_W[1]:+.2f} m/s"
-        rows.append((flight.name, f"{duration_of(flight):.0f} s", *gains, f"{1e3 * trim.delay:.1f} ms", wind))
+        rows.append((flight.name, f"{usable_duration(flight):.0f} s", *gains, f"{1e3 * trim.delay:.1f} ms", wind))
     caption = "Per-flight parameters of the physical vehicle; a gain multiplies the force of one rotor."
     physical = identification.physical
     if physical.per_volt and physical.volts:

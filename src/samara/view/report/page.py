@@ -17,7 +17,7 @@ from samara.vehicles.shape import COLOURS, INK
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-EMPTY = ("img", "br", "meta")
+VOID_ELEMENTS = ("img", "br", "meta")
 
 
 class Html(str):
@@ -36,12 +36,12 @@ def element(name: str, /, *children: object, **attributes: object) -> Html:
         for key, value in attributes.items()
         if value is not None
     )
-    if name in EMPTY:
+    if name in VOID_ELEMENTS:
         return Html(f"<{name}{attribute_text}>")
-    return Html(f"<{name}{attribute_text}>{joined(children)}</{name}>")
+    return Html(f"<{name}{attribute_text}>{join_html(children)}</{name}>")
 
 
-def joined(children: Iterable[object]) -> Html:
+def join_html(children: Iterable[object]) -> Html:
     """Concatenate children; escape those that are not Html."""
     texts = []
     for child in children:
@@ -50,7 +50,7 @@ def joined(children: Iterable[object]) -> Html:
         if isinstance(child, Html):
             texts.append(str(child))
         elif isinstance(child, (list, tuple)):
-            texts.append(str(joined(child)))
+            texts.append(str(join_html(child)))
         else:
             texts.append(escape(str(child)))
     return Html("".join(texts))
@@ -83,13 +83,13 @@ def badge(text: str, good: bool) -> Html:
     return element("span", text, class_=f"badge {'good' if good else 'bad'}")
 
 
-def faint(text: str) -> Html:
+def faint_paragraph(text: str) -> Html:
     """Create a paragraph in a faint colour."""
     return element("p", text, class_="faint")
 
 
-def limited(items: Sequence[object], limit: int) -> list[Html]:
-    """Create at most `most` list items, and one with the count of the others."""
+def list_items(items: Sequence[object], limit: int) -> list[Html]:
+    """Create at most `limit` list items, and one with the count of the others."""
     remainder = [element("li", f"and {len(items) - limit:,} more")] if len(items) > limit else []
     return [*(element("li", item) for item in items[:limit]), *remainder]
 
@@ -108,7 +108,7 @@ def page(title: str, *body: object, script: str = "", script_hash: str = "") -> 
         element(
             "meta",
             http_equiv="Content-Security-Policy",
-            content=f"{POLICY}; script-src '{script_hash}'" if script else POLICY,
+            content=f"{SECURITY_POLICY}; script-src '{script_hash}'" if script else SECURITY_POLICY,
         ),
         element("title", title),
         element("style", Html(style())),
@@ -119,7 +119,7 @@ def page(title: str, *body: object, script: str = "", script_hash: str = "") -> 
     )
 
 
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+SECURITY_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """Content-Security-Policy: the browser fetches nothing, whatever the names in the page contain."""
 
 

@@ -2,8 +2,8 @@
 
 The embedded script `charts.js` draws the charts; the page forbids the browser to run other scripts or to fetch anything.
 
-write_report([Flown("run.mcap", run)], "run.html")
-write_report([Flown("a.mcap", a), Flown("b.mcap", b)], "report.html")  # a comparison
+write_report([ReportRun("run.mcap", run)], "run.html")
+write_report([ReportRun("a.mcap", a), ReportRun("b.mcap", b)], "report.html")  # a comparison
 """
 
 import json
@@ -17,39 +17,59 @@ import numpy as np
 
 from samara.core.atomic_files import write_text
 from samara.core.coerce import is_number
-from samara.record.diff import different_vehicles, distances, first_difference
+from samara.record.diff import describe_vehicle_differences, distances, first_difference
 from samara.record.load import load_run
 from samara.record.metrics import report_tables, report_values, summary_table
-from samara.record.metrics.summary import formatted
+from samara.record.metrics.summary import format_value
 from samara.record.run import (
     CheckedExpectation,
+    DroneRecord,
     Run,
-    Track,
     check_expectations,
-    said,
-    scenario_inside,
+    embedded_scenario,
+    metadata_table,
+    metadata_value,
     scenario_text,
-    table_said,
 )
 from samara.record.streams import LEVELS
-from samara.scenario.world import world_inside
+from samara.scenario.world import recorded_world
 from samara.vehicles.shape import COLOURS
-from samara.view.plot.depth_images import draw_eyes
-from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of, overview
+from samara.view.plot.depth_images import draw_vision_sensors
+from samara.view.plot.plots import (
+    MAX_EVENT_MARKS,
+    MAX_INDIVIDUAL_FLIGHTS,
+    LabelledRecord,
+    event_marks,
+    overview,
+    run_flights,
+)
 from samara.view.report.charts import Charts, script, script_hash
-from samara.view.report.html_repr import vehicle_numbers, vehicle_svg
-from samara.view.report.page import Html, badge, element, faint, figure, image, limited, page, picture, table
+from samara.view.report.html_repr import vehicle_properties, vehicle_svg
+from samara.view.report.page import (
+    Html,
+    badge,
+    element,
+    faint_paragraph,
+    figure,
+    image,
+    list_items,
+    page,
+    picture,
+    table,
+)
 
-ONE_BY_ONE = 6  # above this drone count the table shows minimum, median and maximum instead of a column per drone
-MET = 8  # satisfied expectations that are listed
-SATURATED = 0.01  # fraction of commands at a limit above which the report warns
+MAX_DRONE_COLUMNS = (
+    6  # above this drone count the table shows minimum, median and maximum instead of a column per drone
+)
+MAX_LISTED_SATISFIED = 8  # satisfied expectations that are listed
+MAX_SATURATION_FRACTION = 0.01  # fraction of commands at a limit above which the report warns
 SUBJECTS = ("position", "attitude", "rates", "motors", "battery", "wind", "estimate", "spectra", "top")
-OVERLAID = ("position", "velocity", "attitude", "motors", "battery", "top")
-AUTOPILOT = re.compile(r"drones(\[\d+\])?\.autopilot(\.(?P<field>kind|binary))?")
+COMPARISON_SUBJECTS = ("position", "velocity", "attitude", "motors", "battery", "top")
+AUTOPILOT_KEY = re.compile(r"drones(\[\d+\])?\.autopilot(\.(?P<field>type|binary))?")
 Progress = Callable[[int, int], None]
 
 
-class Flown(NamedTuple):
+class ReportRun(NamedTuple):
     """A run, the path of its file, and the command that flew it, if known."""
 
     path: str
@@ -58,7 +78,7 @@ class Flown(NamedTuple):
 
 
 def write_report(
-    flown: Sequence[Flown],
+    runs: Sequence[ReportRun],
     path: str | Path,
     expectation_results: Sequence[CheckedExpectation] | None = None,
     picture_file: str | Path | None = None,
@@ -67,18 +87,18 @@ def write_report(
     """Write the report on one run, or a comparison of several runs, and return its path.
 
     Args:
-        flown: the runs.
+        runs: the runs.
         path: HTML file to write.
-        checked: evaluated expectations of a single run; default: those of the scenario in the recording.
+        expectation_results: evaluated expectations of a single run; default: those of the scenario in the recording.
         picture_file: PNG of the overview, if it is drawn already.
         progress: called with the index of the current subject and the subject count.
     """
-    if not flown:
+    if not runs:
         raise ValueError("a report needs a run; expected at least one")
     text = (
-        _single_run_page(flown[0], expectation_results, picture_file, progress)
-        if len(flown) == 1
-        else _comparison_page(flown, progress)
+        _single_run_page(runs[0], expectation_results, picture_file, progress)
+        if len(runs) == 1
+        else _comparison_page(runs, progress)
     )
     write_text(path, text)
     return Path(path)
@@ -90,7 +110,7 @@ def report_files(
     """Write the report on recordings, given by their paths."""
     all_rows = len(recordings) > 1  # a comparison needs every row
     return write_report(
-        [Flown(str(recording), load_run(recording, whole=all_rows)) for recording in recordings],
+        [ReportRun(str(recording), load_run(recording, all_rows=all_rows)) for recording in recordings],
         path,
         progress=progress,
     )
@@ -100,40 +120,40 @@ def report_files(
 
 
 def _single_run_page(
-    flown: Flown,
+    flown: ReportRun,
     given_results: Sequence[CheckedExpectation] | None,
     picture_file: str | Path | None,
     progress: Progress,
 ) -> str:
     run = flown.run
     expectation_results = expectations(run) if given_results is None else given_results
-    flights, marks = flights_of(run), marks_of(run)
+    flights, marks = run_flights(run), event_marks(run)
     overview_picture = _first_picture(run, picture_file)
     charts, chart_figures = Charts(marks), []
     for k, subject in enumerate(SUBJECTS):
         progress(k, len(SUBJECTS))
-        chart_figures.append(charts.add(subject, flights, world_inside(run.attachments)))
+        chart_figures.append(charts.add(subject, flights, recorded_world(run.attachments)))
     progress(len(SUBJECTS), len(SUBJECTS))
     return page(
         f"{run.scenario} – Samara",
         element("h1", run.scenario),
-        faint(run.metadata.get("description", "")),
+        faint_paragraph(run.metadata.get("description", "")),
         element("p", _badges(expectation_results)),
-        _warnings(run),
+        _warning_card(run),
         element("figure", overview_picture),
         element("h2", "Results"),
-        _measured(run),
+        _metrics(run),
         _expectation_list(expectation_results),
         element("h2", "Setup"),
-        element("div", _about(flown), _vehicle_cards(run), class_="cards"),
+        element("div", _run_card(flown), _vehicle_cards(run), class_="cards"),
         element("h2", "Events"),
         timeline_svg(run),
-        _events(run),
+        _event_table(run),
         element("h2", "Plots"),
         *_plots(charts, chart_figures),
-        *_eyes(run),
+        *_vision_images(run),
         element("h2", "Reproduce"),
-        _again(flown),
+        _reproduce(flown),
         script=script(),
         script_hash=script_hash(),
     )
@@ -142,17 +162,17 @@ def _single_run_page(
 def _plots(charts: Charts, chart_figures: Sequence[Html | None]) -> list[Html]:
     usage = "Drag to zoom, double-click to reset, point to read values, click a name to hide its curve."
     no_script = element("noscript", element("p", "The charts below need JavaScript, which is switched off."))
-    return [faint(usage), no_script, element("div", chart_figures, class_="pair"), charts.data()]
+    return [faint_paragraph(usage), no_script, element("div", chart_figures, class_="pair"), charts.data()]
 
 
-def _eyes(run: Run) -> list[Html]:
+def _vision_images(run: Run) -> list[Html]:
     """Show images of cameras and lidars."""
-    images = draw_eyes(run)
+    images = draw_vision_sensors(run)
     if images is None:
         return []
     caption = "Each image shows the moment of the smallest distance; the points of a lidar are seen from above, with the path."
     embedded = figure(images, "images of cameras and lidars, coloured by distance")
-    return [element("h2", "Cameras and lidars"), faint(caption), embedded]
+    return [element("h2", "Cameras and lidars"), faint_paragraph(caption), embedded]
 
 
 def _first_picture(run: Run, file: str | Path | None) -> Html:
@@ -170,45 +190,47 @@ def _badges(results: Sequence[CheckedExpectation]) -> list[Html]:
     return [badge(text, not failed)]
 
 
-def _warnings(run: Run) -> Html | None:
+def _warning_card(run: Run) -> Html | None:
     """List problems that affect the credibility of the results."""
     warnings = [run.problem] if run.problem else []
     warnings += [f"{line.time_us / 1e6:.3f} s: {line.message}" for line in run.logs if LEVELS.index(line.level) >= 2]
-    for track in run.tracks:
+    for track in run.drone_records:
         low, high = track.metrics.saturation
-        if max(low, high) > SATURATED:
+        if max(low, high) > MAX_SATURATION_FRACTION:
             fractions = f"{100.0 * high:.1f} % at the maximum, {100.0 * low:.1f} % at the minimum"
             warnings.append(f"{track.name}: commands saturated: {fractions}")
     if not warnings:
         return None
-    return element("div", element("h3", "Warnings", class_="bad"), element("ul", limited(warnings, 12)), class_="card")
+    return element(
+        "div", element("h3", "Warnings", class_="bad"), element("ul", list_items(warnings, 12)), class_="card"
+    )
 
 
-def _measured(run: Run) -> Html:
-    if len(run.tracks) == 1:
+def _metrics(run: Run) -> Html:
+    if len(run.drone_records) == 1:
         cards = []
-        for heading, rows in report_tables(run.tracks[0]).items():
+        for heading, rows in report_tables(run.drone_records[0]).items():
             metrics = table((), [(metric.name, metric.text) for metric in rows], class_="numbers")
             cards.append(element("div", element("h3", heading), metrics, class_="card"))
         return element("div", cards, class_="cards")
-    if len(run.tracks) <= ONE_BY_ONE:
-        return side_by_side([(track.name, track) for track in run.tracks])
-    return _metric_distribution(run.tracks)
+    if len(run.drone_records) <= MAX_DRONE_COLUMNS:
+        return flight_metrics_table([(track.name, track) for track in run.drone_records])
+    return _metric_distribution(run.drone_records)
 
 
-def side_by_side(tracks: Sequence[tuple[str, Track]]) -> Html:
+def flight_metrics_table(tracks: Sequence[tuple[str, DroneRecord]]) -> Html:
     """Tabulate one metric per row and one flight per column."""
     rows = summary_table((report_values(track) for _, track in tracks), "–")
     return table(("", *(label for label, _ in tracks)), rows)
 
 
-def _metric_distribution(tracks: Sequence[Track]) -> Html:
+def _metric_distribution(tracks: Sequence[DroneRecord]) -> Html:
     """Tabulate minimum, median and maximum of every metric over many drones, with the drones at the extremes."""
     metric_values: dict[str, list[tuple[float, str, str]]] = {}
     for track in tracks:
         for metric in report_values(track).values():
             metric_values.setdefault(metric.name, []).append(
-                (metric.value, formatted(metric.value, metric.unit), track.name)
+                (metric.value, format_value(metric.value, metric.unit), track.name)
             )
     rows = []
     for name, values in metric_values.items():
@@ -225,28 +247,31 @@ def _expectation_list(results: Sequence[CheckedExpectation]) -> list[Html]:
     failed = [expectation for expectation in results if not expectation.satisfied]
     met = [expectation for expectation in results if expectation.satisfied]
     items = [element("li", element("span", "✗ ", class_="bad"), expectation.text) for expectation in failed]
-    items += [element("li", element("span", "✓ ", class_="good"), expectation.text) for expectation in met[:MET]]
-    if len(met) > MET:
-        items.append(element("li", element("span", "✓ ", class_="good"), f"and {len(met) - MET} more"))
+    items += [
+        element("li", element("span", "✓ ", class_="good"), expectation.text)
+        for expectation in met[:MAX_LISTED_SATISFIED]
+    ]
+    if len(met) > MAX_LISTED_SATISFIED:
+        items.append(element("li", element("span", "✓ ", class_="good"), f"and {len(met) - MAX_LISTED_SATISFIED} more"))
     return [element("h2", "Expectations"), element("ul", items)]
 
 
 def expectations(run: Run) -> list[CheckedExpectation]:
     """Check the expectations of the scenario in the recording; empty if the recording holds no readable scenario."""
-    scenario = scenario_inside(run)
+    scenario = embedded_scenario(run)
     return check_expectations(run, scenario.expect) if scenario else []
 
 
-def _about(flown: Flown) -> Html:
+def _run_card(flown: ReportRun) -> Html:
     run, metadata = flown.run, flown.run.metadata
-    rates, versions = (table_said(metadata, key) for key in ("rates", "versions"))
-    drones = said(metadata, "drones")
+    rates, versions = (metadata_table(metadata, key) for key in ("rates", "versions"))
+    drones = metadata_value(metadata, "drones")
     rows = [
         ("file", flown.path),
         ("scenario", run.scenario),
-        ("drones", str(len(run.tracks))),
-        ("controller", _few(track.controller for track in run.tracks)),
-        ("estimator", _few(drone.get("estimator", "") for drone in drones) if isinstance(drones, list) else ""),
+        ("drones", str(len(run.drone_records))),
+        ("controller", _short_list(track.controller for track in run.drone_records)),
+        ("estimator", _short_list(drone.get("estimator", "") for drone in drones) if isinstance(drones, list) else ""),
         ("seed", metadata.get("seed", "")),
         ("integrator", metadata.get("integrator", "")),
         (
@@ -259,21 +284,21 @@ def _about(flown: Flown) -> Html:
     return element("div", element("h3", "Run"), properties, class_="card")
 
 
-def _few(values: Iterable[str]) -> str:
+def _short_list(values: Iterable[str]) -> str:
     distinct = list(dict.fromkeys(values))
     return ", ".join(distinct[:5]) + (f" and {len(distinct) - 5} more" if len(distinct) > 5 else "")
 
 
 def _vehicle_cards(run: Run) -> list[Html]:
-    vehicles = {id(track.vehicle): track.vehicle for track in run.tracks}
+    vehicles = {id(track.vehicle): track.vehicle for track in run.drone_records}
     cards = []
     for vehicle in list(vehicles.values())[:4]:
-        count = sum(track.vehicle is vehicle for track in run.tracks)
+        count = sum(track.vehicle is vehicle for track in run.drone_records)
         title = vehicle.name if count == 1 else f"{vehicle.name} (× {count})"
         content = (
-            faint(vehicle.structure.description),
+            faint_paragraph(vehicle.structure.description),
             vehicle_svg(vehicle, 200.0),
-            table((), vehicle_numbers(vehicle)),
+            table((), vehicle_properties(vehicle)),
         )
         cards.append(element("div", element("h3", title), *content, class_="card"))
     return cards
@@ -281,7 +306,7 @@ def _vehicle_cards(run: Run) -> list[Html]:
 
 def timeline_svg(run: Run) -> Html:
     """Draw the flight as a time axis with a numbered mark for every event."""
-    duration = max(float(run.tracks[0].time[-1]), 1e-9)
+    duration = max(float(run.drone_records[0].time[-1]), 1e-9)
     width, left, right, y = 1000.0, 12.0, 76.0, 30.0
 
     def x_position(time: float) -> float:
@@ -306,7 +331,7 @@ def timeline_svg(run: Run) -> Html:
         shapes.append(element("text", f"{k * step:g}", x=tick, y=y + 20, **text_style))
     shapes.append(element("text", "time [s]", x=width - 2, y=y + 4, **{**text_style, "text_anchor": "end"}))
     last_label_x = -100.0
-    for number, line in enumerate(run.logs[:MOST_MARKS], start=1):
+    for number, line in enumerate(run.logs[:MAX_EVENT_MARKS], start=1):
         x = x_position(line.time_us / 1e6)
         colour = COLOURS[1] if LEVELS.index(line.level) >= 2 else COLOURS[0]
         shapes.append(element("circle", cx=f"{x:.1f}", cy=y, r=5, fill=colour, stroke="#ffffff"))
@@ -323,35 +348,35 @@ def _round_step(rough: float) -> float:
     return float(next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= rough * (1.0 - 1e-9)))
 
 
-def _events(run: Run) -> Html:
+def _event_table(run: Run) -> Html:
     if not run.logs:
-        return faint("No events were logged.")
+        return faint_paragraph("No events were logged.")
     rows = [
         (number, f"{line.time_us / 1e6:.3f} s", line.level, line.name, line.message)
         for number, line in enumerate(run.logs[:60], start=1)
     ]
-    more = faint(f"and {len(run.logs) - 60} more lines") if len(run.logs) > 60 else None
+    more = faint_paragraph(f"and {len(run.logs) - 60} more lines") if len(run.logs) > 60 else None
     return element("div", table(("", "time", "level", "source", "message"), rows), more, _occurrence_table(run))
 
 
 def _occurrence_table(run: Run) -> Html | None:
     """List occurrences that the log does not contain: take-off, landing, motor failure."""
-    if not run.facts:
+    if not run.occurrences:
         return None
-    rows = [(f"{occurrence.time:.3f} s", run.describe(occurrence)) for occurrence in run.facts[:60]]
-    if len(run.facts) > 60:
-        rows.append(("", f"and {len(run.facts) - 60} more"))
+    rows = [(f"{occurrence.time:.3f} s", run.describe(occurrence)) for occurrence in run.occurrences[:60]]
+    if len(run.occurrences) > 60:
+        rows.append(("", f"and {len(run.occurrences) - 60} more"))
     return element("div", element("h3", "Occurrences"), table(("time", "occurrence"), rows))
 
 
-def _again(flown: Flown) -> Html:
+def _reproduce(flown: ReportRun) -> Html:
     """Show the commands that reproduce the flight, and the Python code that loads it."""
     name = Path(flown.path).name
     text, settings = scenario_text(flown.run)
     lines = [flown.command or fly_command(flown.run.scenario, text, settings)]
     lines += [
         f"samara replay {shlex.quote(name)}              # bit for bit the same",
-        f"samara replay {shlex.quote(name)} --plant iris # the same inputs on another vehicle",
+        f"samara replay {shlex.quote(name)} --vehicle iris # the same inputs on another vehicle",
         f"samara plot {shlex.quote(name)}                # every plot as a PNG file",
         f"samara render {shlex.quote(name)} -o flight.gif",
     ]
@@ -376,16 +401,16 @@ def _autopilot_flags(settings: dict[str, object]) -> tuple[list[str], dict[str, 
     """Split settings into the flags --autopilot, --binary and --connect, and the others: only a flag may name a program."""
     autopilot: dict[str, object] = {}
     for key, value in settings.items():
-        if match := AUTOPILOT.fullmatch(key):
+        if match := AUTOPILOT_KEY.fullmatch(key):
             autopilot |= (
-                {match["field"]: value} if match["field"] else value if isinstance(value, dict) else {"kind": value}
+                {match["field"]: value} if match["field"] else value if isinstance(value, dict) else {"type": value}
             )
-    flags = [f"--autopilot {shlex.quote(str(autopilot['kind']))}"] if "kind" in autopilot else []
+    flags = [f"--autopilot {shlex.quote(str(autopilot['type']))}"] if "type" in autopilot else []
     if "binary" in autopilot:
         flags.append(f"--binary {shlex.quote(str(autopilot['binary']))}" if autopilot["binary"] else "--connect")
-    other_settings = {key: value for key, value in settings.items() if not AUTOPILOT.fullmatch(key)}
+    other_settings = {key: value for key, value in settings.items() if not AUTOPILOT_KEY.fullmatch(key)}
     autopilot_settings = {
-        f"drones.autopilot.{key}": value for key, value in autopilot.items() if key not in ("kind", "binary")
+        f"drones.autopilot.{key}": value for key, value in autopilot.items() if key not in ("type", "binary")
     }
     return flags, {**other_settings, **autopilot_settings}
 
@@ -397,21 +422,24 @@ def _toml_value(value: object) -> str:
 # Several runs -----------------------------------------------------------------------------------------------------------
 
 
-def _comparison_page(flown: Sequence[Flown], progress: Progress) -> str:
-    labels = labels_of([report_run.path for report_run in flown])
+def _comparison_page(flown: Sequence[ReportRun], progress: Progress) -> str:
+    labels = distinct_labels([report_run.path for report_run in flown])
     flights = [
-        Flight(label if len(report_run.run.tracks) == 1 else f"{label} {track.name}", track)
+        LabelledRecord(label if len(report_run.run.drone_records) == 1 else f"{label} {track.name}", track)
         for label, report_run in zip(labels, flown, strict=True)
-        for track in report_run.run.tracks
+        for track in report_run.run.drone_records
     ]
-    if len(flights) > FEW:  # the first drone of each run: more curves would be indistinguishable
-        flights = [Flight(label, report_run.run.tracks[0]) for label, report_run in zip(labels, flown, strict=True)]
+    if len(flights) > MAX_INDIVIDUAL_FLIGHTS:  # the first drone of each run: more curves would be indistinguishable
+        flights = [
+            LabelledRecord(label, report_run.run.drone_records[0])
+            for label, report_run in zip(labels, flown, strict=True)
+        ]
     expectation_results = [expectations(report_run.run) for report_run in flown]
     charts, chart_figures = Charts(), []
-    for k, subject in enumerate(OVERLAID):
-        progress(k, len(OVERLAID))
+    for k, subject in enumerate(COMPARISON_SUBJECTS):
+        progress(k, len(COMPARISON_SUBJECTS))
         chart_figures.append(charts.add(subject, flights))
-    progress(len(OVERLAID), len(OVERLAID))
+    progress(len(COMPARISON_SUBJECTS), len(COMPARISON_SUBJECTS))
     problems = [
         f"{label}: {report_run.run.problem}"
         for label, report_run in zip(labels, flown, strict=True)
@@ -433,7 +461,7 @@ def _comparison_page(flown: Sequence[Flown], progress: Progress) -> str:
     )
 
 
-def labels_of(paths: Sequence[str]) -> list[str]:
+def distinct_labels(paths: Sequence[str]) -> list[str]:
     """Label paths by their shortest distinct endings without suffix; number them if they are identical."""
     parts = [Path(path).with_suffix("").parts for path in paths]
     for length in range(1, max(len(path) for path in parts) + 1):
@@ -443,32 +471,34 @@ def labels_of(paths: Sequence[str]) -> list[str]:
     return [f"{k}: {'/'.join(path[-1:])}" for k, path in enumerate(parts, start=1)]
 
 
-def _run_table(labels: Sequence[str], flown: Sequence[Flown], checked: Sequence[Sequence[CheckedExpectation]]) -> Html:
+def _run_table(
+    labels: Sequence[str], flown: Sequence[ReportRun], checked: Sequence[Sequence[CheckedExpectation]]
+) -> Html:
     """Tabulate the setup of each run, then the metrics of its first drone."""
     runs = [report_run.run for report_run in flown]
     met = ["–" if not run else f"{sum(expectation.satisfied for expectation in run)} of {len(run)}" for run in checked]
     properties: list[tuple[str, list[str]]] = [
         ("scenario", [run.scenario for run in runs]),
-        ("vehicle", [_few(track.vehicle.name for track in run.tracks) for run in runs]),
-        ("controller", [_few(track.controller for track in run.tracks) for run in runs]),
-        ("drones", [str(len(run.tracks)) for run in runs]),
+        ("vehicle", [_short_list(track.vehicle.name for track in run.drone_records) for run in runs]),
+        ("controller", [_short_list(track.controller for track in run.drone_records) for run in runs]),
+        ("drones", [str(len(run.drone_records)) for run in runs]),
         ("seed", [run.metadata.get("seed", "–") for run in runs]),
-        ("samara", [str(table_said(run.metadata, "versions").get("samara", "–")) for run in runs]),
+        ("samara", [str(metadata_table(run.metadata, "versions").get("samara", "–")) for run in runs]),
         ("settings", [", ".join(f"{k}={v}" for k, v in scenario_text(run)[1].items()) or "–" for run in runs]),
         ("expectations met", met),
     ]
     rows: list[tuple[str, ...]] = [(name, *values) for name, values in properties]
-    rows += summary_table((report_values(run.tracks[0]) for run in runs), "–")
+    rows += summary_table((report_values(run.drone_records[0]) for run in runs), "–")
     return table(("first drone", *labels), rows)
 
 
-def _difference_table(labels: Sequence[str], flown: Sequence[Flown]) -> Html:
+def _difference_table(labels: Sequence[str], flown: Sequence[ReportRun]) -> Html:
     """Tabulate the first difference of each run from the first run, and the largest deviations."""
     rows = []
     reference_run = flown[0].run
     for label, report_run in zip(labels[1:], flown[1:], strict=True):
         try:
-            vehicles = different_vehicles(reference_run, report_run.run)
+            vehicles = describe_vehicle_differences(reference_run, report_run.run)
             difference = first_difference(reference_run, report_run.run)
             deviations = distances(reference_run, report_run.run)
         except ValueError as error:

@@ -1,7 +1,7 @@
 """Viewer in the browser for running simulations and recorded flights, drawn with viser."""
 
 from samara.core.lazy_import import MissingExtraError
-from samara.core.lazy_import import lazily as _lazily
+from samara.core.lazy_import import lazy_attributes as _lazily
 
 try:
     import viser as viser

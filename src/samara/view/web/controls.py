@@ -13,58 +13,58 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import viser
 
 from samara.vehicles.shape import GRID
-from samara.view.web.gauges import FILLED, STYLE
+from samara.view.web.gauges import ACTIVE_BUTTON_STYLE, STYLE
 
 warnings.filterwarnings("ignore", "Queued a LocalStorageGetItemRequestMessage on a closed connection", UserWarning)
 
-BEHIND = 0.1  # [s] without an answer
-PATIENCE = 30.0  # [s] after which the query is repeated
+MAX_RESPONSE_TIME = 0.1  # [s]: a browser that takes longer to answer is behind
+QUERY_TIMEOUT = 30.0  # [s] after which the query is repeated
 
 
-class Pulse:
-    """Response monitor of one browser, in a separate thread."""
+class ResponseMonitor:
+    """Monitors in a separate thread whether one browser keeps up: it queries the browser after each picture."""
 
     def __init__(self, client: viser.ClientHandle) -> None:
-        self._client, self._sent = client, threading.Event()
-        self._asked: float | None = None
-        self._gone = False
-        self.answered = False  # whether the browser has ever shown the page
+        self._client, self._wake = client, threading.Event()
+        self._query_time: float | None = None
+        self._stopped = False
+        self.has_answered = False  # whether the browser has ever shown the page
         threading.Thread(target=self._run, name="samara pulse", daemon=True).start()
 
-    def sent(self) -> None:
+    def note_sent(self) -> None:
         """Note that a picture has been sent."""
-        self._sent.set()
+        self._wake.set()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop monitoring: the browser is gone."""
-        self._gone = True
-        self._sent.set()
+        self._stopped = True
+        self._wake.set()
 
     @property
     def is_behind(self) -> bool:
         """Whether an answer is overdue."""
-        query_time = self._asked
-        return query_time is not None and time.perf_counter() - query_time > BEHIND
+        query_time = self._query_time
+        return query_time is not None and time.perf_counter() - query_time > MAX_RESPONSE_TIME
 
     def _run(self) -> None:
         while True:
-            self._sent.wait()
-            self._sent.clear()
-            if self._gone:
+            self._wake.wait()
+            self._wake.clear()
+            if self._stopped:
                 return
-            self._asked = time.perf_counter()
+            self._query_time = time.perf_counter()
             try:
-                self._client.local_storage.get_item("samara", timeout=PATIENCE)
-                self.answered = True
+                self._client.local_storage.get_item("samara", timeout=QUERY_TIMEOUT)
+                self.has_answered = True
             except TimeoutError:
                 continue
-            except (RuntimeError, UserWarning):  # disconnected, or without local storage: an answer all the same
-                self.answered = True
+            except (RuntimeError, UserWarning):  # disconnected, or without local storage: counts as an answer
+                self.has_answered = True
             finally:
-                self._asked = None
+                self._query_time = None
 
 
-class Pressed:
+class ActiveButtons:
     """Highlighting of the active buttons in one or more groups."""
 
     def __init__(self, gui: viser.GuiApi) -> None:
@@ -89,29 +89,29 @@ class Pressed:
 
 def _button_rule(uuid: str, index: int) -> str:
     """Return the style rule for one button of a group."""
-    return f'div:has(> div > p > label[for="{uuid}"]) > div button:nth-child({index + 1}) {{{FILLED}}}'
+    return f'div:has(> div > p > label[for="{uuid}"]) > div button:nth-child({index + 1}) {{{ACTIVE_BUTTON_STYLE}}}'
 
 
 T = TypeVar("T")
-SOON = 5e-3  # [s]
+RETRY_PERIOD = 5e-3  # [s]
 
 
-class Drawer(Generic[T]):
-    """Drawing thread: `hand(thing)` returns at once; `draw(thing)` runs in the thread as soon as the page is ready. The first
+class DrawingThread(Generic[T]):
+    """Drawing thread: `submit(job)` returns at once; `draw(job)` runs in the thread as soon as the page is ready. The first
     error is printed."""
 
     def __init__(self, draw: Callable[[T], None], is_ready: Callable[[], bool] = lambda: True) -> None:
         self._draw, self._is_ready = draw, is_ready
         self._latest: T | None = None
         self._wake, self._closed = threading.Condition(), False
-        self.drawn, self.troubles = 0, 0
+        self.drawn_count, self.error_count = 0, 0
         self._thread = threading.Thread(target=self._run, name="samara drawer", daemon=True)
         self._thread.start()
 
-    def hand(self, thing: T) -> None:
-        """Draw this next; a pending job that has not started is dropped."""
+    def submit(self, job: T) -> None:
+        """Draw this job next; a pending job that has not started is dropped."""
         with self._wake:
-            self._latest = thing
+            self._latest = job
             self._wake.notify()
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class Drawer(Generic[T]):
                 if self._closed:
                     return
             if not self._is_ready():
-                time.sleep(SOON)
+                time.sleep(RETRY_PERIOD)
                 continue
             with self._wake:
                 job, self._latest = self._latest, None
@@ -137,20 +137,20 @@ class Drawer(Generic[T]):
                 continue
             try:
                 self._draw(job)
-                self.drawn += 1
+                self.drawn_count += 1
             except Exception:  # whatever a browser has done to the page, the flight continues
-                self.troubles += 1
-                if self.troubles == 1:
+                self.error_count += 1
+                if self.error_count == 1:
                     print(f"samara: the page could not be drawn:\n{traceback.format_exc()}", file=sys.stderr)
 
 
-MOST = 256  # pending requests; further ones displace the oldest
+MAX_REQUESTS = 256  # pending requests; further ones displace the oldest
 
 
 class Request(NamedTuple):
     """A request of a visitor: 'pause', 'speed', 'go to', …, and its value."""
 
-    kind: str
+    name: str
     value: Any = None
 
 
@@ -158,45 +158,45 @@ class Requests:
     """Bounded queue between the server's thread and the simulation's."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Request] = deque(maxlen=MOST)
-        self._some = threading.Event()
+        self._pending: deque[Request] = deque(maxlen=MAX_REQUESTS)
+        self._available = threading.Event()
 
     def put(self, kind: str, value: Any = None) -> None:
         """Append a request."""
-        self._waiting.append(Request(kind, value))
-        self._some.set()
+        self._pending.append(Request(kind, value))
+        self._available.set()
 
     def take(self) -> list[Request]:
         """Remove and return all pending requests, oldest first."""
-        if not self._waiting:
+        if not self._pending:
             return []
-        self._some.clear()
+        self._available.clear()
         requests = []
-        while self._waiting:
-            requests.append(self._waiting.popleft())
+        while self._pending:
+            requests.append(self._pending.popleft())
         return requests
 
     def wait(self, seconds: float) -> None:
         """Wait for a request, at most this long."""
-        self._some.wait(seconds)
+        self._available.wait(seconds)
 
 
-NAMES = {"space": "space", "pageup": "Page ↑", "pagedown": "Page ↓", "home": "Home"}
+KEY_NAMES = {"space": "space", "pageup": "Page ↑", "pagedown": "Page ↓", "home": "Home"}
 
 
-class Key(NamedTuple):
+class KeyBinding(NamedTuple):
     """A key, its description, and its callback, which runs in the server's thread and only queues a request."""
 
     key: str
-    words: str
-    do: Callable[[], None]
+    description: str
+    callback: Callable[[], None]
 
 
-def add_keys(gui: viser.GuiApi, keys: Sequence[Key]) -> None:
+def add_keys(gui: viser.GuiApi, keys: Sequence[KeyBinding]) -> None:
     """Register the keys and list them on the page."""
     for binding in keys:
         hotkey: Any = binding.key
-        gui.add_command(binding.words, hotkey=hotkey).on_trigger(_on_trigger(binding.do))
+        gui.add_command(binding.description, hotkey=hotkey).on_trigger(_on_trigger(binding.callback))
     gui.add_html(keys_html(keys))
 
 
@@ -207,13 +207,13 @@ def _on_trigger(callback: Callable[[], None]) -> Callable[[Any], Any]:
     return trigger
 
 
-def keys_html(keys: Sequence[Key]) -> str:
+def keys_html(keys: Sequence[KeyBinding]) -> str:
     """Format the keys and their descriptions as a table."""
     key_style = f"border:1px solid {GRID};border-bottom-width:2px;border-radius:4px;padding:0 6px;white-space:nowrap"
     rows = "".join(
         f'<tr><td style="padding:1px 10px 1px 0"><span style="{key_style}">'
-        f"{escape(NAMES.get(binding.key, binding.key))}</span></td>"
-        f'<td style="width:100%">{escape(binding.words)}</td></tr>'
+        f"{escape(KEY_NAMES.get(binding.key, binding.key))}</span></td>"
+        f'<td style="width:100%">{escape(binding.description)}</td></tr>'
         for binding in keys
     )
     return f'<div style="{STYLE}"><table style="width:100%;border-spacing:0">{rows}</table></div>'

@@ -11,19 +11,21 @@ import numpy as np
 
 from samara.core.algebra import euler_from_quat, norm
 from samara.core.types import Array
-from samara.physics.multirotor import tilted
+from samara.physics.multirotor import tilt_rotors
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.record.recorder import LogLine
 from samara.vehicles.limits import command_limits
-from samara.vehicles.shape import CLOCKWISE, COLOURS, COUNTER_CLOCKWISE, FAILED, GRID, INK
-from samara.view.depth_colours import ANCHORS, Seen, coloured, common_scale
-from samara.view.web.snapshot import Close
+from samara.vehicles.shape import CCW_COLOUR, COLOURS, CW_COLOUR, FAILED_COLOUR, GRID, INK
+from samara.view.depth_colours import DEPTH_COLOURS, DepthFrame, common_scale, depth_colours
+from samara.view.web.snapshot import DroneDetail
 
 LOW_CHARGE = 0.2
-LINES = 6  # log lines shown
+MAX_LOG_LINES = 6  # log lines shown
 STYLE = f"font-size:12px;line-height:1.45;color:{INK};padding:2px 16px 8px 10px;font-variant-numeric:tabular-nums"
-FILLED = f"background:{COLOURS[0]} !important;color:#ffffff !important;border-color:{COLOURS[0]} !important"
-WORDS = {
+ACTIVE_BUTTON_STYLE = (
+    f"background:{COLOURS[0]} !important;color:#ffffff !important;border-color:{COLOURS[0]} !important"
+)
+COMMAND_LABELS = {
     "normalized": "command [%]",
     "duty": "duty [%]",
     "speed": "commanded speed [rad/s]",
@@ -31,9 +33,9 @@ WORDS = {
 }
 
 
-def gauges(close: Close) -> str:
+def gauges(close: DroneDetail) -> str:
     """Format position, motion, batteries, motors and sensors of one drone."""
-    state = close.full_state()
+    state = close.state_record()
     roll, pitch, yaw = (math.degrees(angle) for angle in euler_from_quat(state.q_WB))
     rows = [
         ("position x, y, z", "{:.2f}, {:.2f}, {:.2f} m".format(*state.p_W)),
@@ -53,7 +55,7 @@ def gauges(close: Close) -> str:
 
 def log_html(lines: Sequence[LogLine], refusal: str = "") -> str:
     """Format the last lines of the log, and the reason why the last request was refused."""
-    entries = [f"<div>{_line(line)}</div>" for line in list(lines)[-LINES:]]
+    entries = [f"<div>{_line(line)}</div>" for line in list(lines)[-MAX_LOG_LINES:]]
     if refusal:
         entries.append(f"<div>{_refusal(refusal)}</div>")
     return f'<div style="{STYLE}">{"".join(entries) or "no events"}</div>'
@@ -72,7 +74,7 @@ def status_html(
     total_text = f" of {total:.1f}" if math.isfinite(total) else ""
     time_text = f'<span style="font-size:20px;font-weight:600">{time:.2f}</span>{total_text} s'
     keys = '<span style="float:right;opacity:.7;line-height:28px">keys: Ctrl-K</span>'
-    crash_note = f' · <b style="color:{FAILED}">crashed</b>' if crashed else ""
+    crash_note = f' · <b style="color:{FAILED_COLOUR}">crashed</b>' if crashed else ""
     latest = _refusal(refusal) if refusal else _line(lines[-1]) if lines else "&nbsp;"
     ellipsis_style = "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
     clock = f"<div>{escape(title)}</div>{keys}{time_text} · {escape(status)}{crash_note}"
@@ -113,7 +115,7 @@ def _bar(fraction: float, colour: str, text: str, mark: float | None = None) -> 
     )
 
 
-def _batteries(close: Close) -> str:
+def _batteries(close: DroneDetail) -> str:
     parts = []
     batteries = close.batteries()
     for k, battery in enumerate(batteries):
@@ -127,24 +129,24 @@ def _batteries(close: Close) -> str:
     return "".join(parts)
 
 
-def _motors(close: Close) -> str:
+def _motors(close: DroneDetail) -> str:
     vehicle, actuation = close.vehicle, close.vehicle.structure.actuation.name
     if not vehicle.rotors:
         return _table([("thrust", f"{close.command[0]:.2f} N")])
-    state, environment = close.full_state(), close.surroundings()
-    loads = rotor_loads(state, tilted(state, vehicle), environment)
+    state, environment = close.state_record(), close.environment_record()
+    loads = rotor_loads(state, tilt_rotors(state, vehicle), environment)
     is_bounded = command_limits(vehicle) is not None
-    heading = f"<div>motors: {WORDS.get(actuation, actuation)}{', frame = 100 %' if is_bounded else ''}</div>"
+    heading = f"<div>motors: {COMMAND_LABELS.get(actuation, actuation)}{', frame = 100 %' if is_bounded else ''}</div>"
     rows = []
     for k, (rotor, command, speed, load) in enumerate(
         zip(vehicle.rotors, close.command[: len(vehicle.rotors)], state.rotor_speed, loads, strict=True)
     ):
         ccw = rotor.spin > 0
-        power = float(environment.motor_power[k]) if environment.motor_power else 1.0
+        power = float(environment.motor_effectiveness[k]) if environment.motor_effectiveness else 1.0
         failure = " FAILED" if power == 0.0 else f" at {100 * power:.0f} %" if power < 1.0 else ""
         command_text = f"{100 * command:.0f} %" if is_bounded else f"{command:.0f}"
         text = f"{command_text} · {speed:.0f} rad/s · {load.thrust:.2f} N{failure}"
-        bar = _bar(command if is_bounded else 0.0, COUNTER_CLOCKWISE if ccw else CLOCKWISE, text)
+        bar = _bar(command if is_bounded else 0.0, CCW_COLOUR if ccw else CW_COLOUR, text)
         name = f"{k} {'↺' if ccw else '↻'}"
         rows.append(
             f'<div style="display:flex"><div style="width:30px">{name}</div><div style="flex:1">{bar}</div></div>'
@@ -152,7 +154,7 @@ def _motors(close: Close) -> str:
     return heading + "".join(rows)
 
 
-def _sensors(close: Close) -> str:
+def _sensors(close: DroneDetail) -> str:
     rows = [
         (f"{name} {field}", f"{value:.4g} {unit}")
         for name, (fields, units, values) in close.measurements.items()
@@ -161,44 +163,44 @@ def _sensors(close: Close) -> str:
     return f"<div>sensors</div>{_table(rows)}" if rows else ""
 
 
-FLATTEST = 4.0  # largest ratio of width to height: sixteen lidar channels would otherwise be a line
+MAX_ASPECT_RATIO = 4.0  # largest ratio of width to height: sixteen lidar channels would otherwise be a line
 
 
-def eyes_html(frames: Sequence[Seen]) -> str:
+def vision_html(frames: Sequence[DepthFrame]) -> str:
     """Format the images of all vision sensors of a drone, and the colour scale."""
     max_distance = common_scale(frames)
     pictures = "".join(picture_html(frame, max_distance) for frame in frames)
-    return f'<div style="{STYLE}">{pictures}{_legend(max_distance)}</div>'
+    return f'<div style="{STYLE}">{pictures}{_colour_scale(max_distance)}</div>'
 
 
-def picture_html(frame: Seen, max_distance: float) -> str:
+def picture_html(frame: DepthFrame, max_distance: float) -> str:
     """Format an image with its name and its smallest distance [m]."""
-    image = np.asarray(frame.said).reshape(frame.eye.part.shape)
+    image = np.asarray(frame.distances).reshape(frame.sensor_model.part.shape)
     echoes = image[image > 0.0]
     nearest = f"nearest {echoes.min():.2f} m" if len(echoes) else "no echo"
-    quantity, (rows, columns) = "depth" if frame.eye.is_camera else "range", image.shape
-    data = base64.b64encode(png(coloured(_mirror_lidar(frame, image), max_distance))).decode("ascii")
-    ratio = min(columns / rows, FLATTEST)
+    quantity, (rows, columns) = "depth" if frame.sensor_model.is_camera else "range", image.shape
+    data = base64.b64encode(encode_png(depth_colours(_mirror_lidar(frame, image), max_distance))).decode("ascii")
+    ratio = min(columns / rows, MAX_ASPECT_RATIO)
     style = f"display:block;width:100%;margin-bottom:6px;aspect-ratio:{ratio:.3f};image-rendering:pixelated"
     title = f"<span><b>{escape(frame.name)}</b> · {quantity}</span><span>{nearest}</span>"
     heading = f'<div style="display:flex;justify-content:space-between">{title}</div>'
     return f'{heading}<img alt="{escape(frame.name)}" style="{style}" src="data:image/png;base64,{data}">'
 
 
-def _mirror_lidar(frame: Seen, image: Array) -> Array:
+def _mirror_lidar(frame: DepthFrame, image: Array) -> Array:
     """Mirror a lidar image, whose columns run from right to left, so that left is left."""
-    return image if frame.eye.is_camera else image[:, ::-1]
+    return image if frame.sensor_model.is_camera else image[:, ::-1]
 
 
-def _legend(max_distance: float) -> str:
+def _colour_scale(max_distance: float) -> str:
     """Format the colour scale from near to far, with its ends and middle in metres."""
-    colours = ",".join(f"rgb({r:.0f},{g:.0f},{b:.0f})" for r, g, b in ANCHORS)
+    colours = ",".join(f"rgb({r:.0f},{g:.0f},{b:.0f})" for r, g, b in DEPTH_COLOURS)
     bar = f'<div style="height:6px;margin-top:3px;background:linear-gradient(to right,{colours})"></div>'
     labels = "".join(f"<span>{text}</span>" for text in ("0", f"{0.5 * max_distance:g}", f"{max_distance:g} m or more"))
     return f'{bar}<div style="display:flex;justify-content:space-between;font-size:11px">{labels}</div>'
 
 
-def png(pixels: Array) -> bytes:
+def encode_png(pixels: Array) -> bytes:
     """Encode a picture (rows, columns, 3) of bytes as PNG."""
     rows, columns, _ = pixels.shape
     lines = np.concatenate(

@@ -11,10 +11,10 @@ from trimesh.visual.material import PBRMaterial
 from samara.core.algebra import ZERO, Quat, Vec3, cross, dot, matrix_from_quat, norm, quat_from_axis_angle
 from samara.core.types import Array
 from samara.physics.types import Vehicle
-from samara.vehicles.shape import COLOURS, INK, Box, Disc, Part, Rod, axes_length, parts_of
+from samara.vehicles.shape import COLOURS, INK, BodyBox, Disc, Part, Rod, axes_length, shape_parts
 
 DISC_OPACITY = 0.28
-ARC = np.linspace(0.0, np.radians(285.0), 28)  # the arrow on a propeller disc that shows the direction of spin
+ARROW_ANGLES = np.linspace(0.0, np.radians(285.0), 28)  # the arrow on a propeller disc that shows the direction of spin
 AXES = (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), Vec3(0.0, 0.0, 1.0))
 
 
@@ -23,7 +23,7 @@ def rgb(colour: str) -> tuple[int, int, int]:
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
-def linear(colour: str) -> tuple[int, int, int]:
+def linear_rgb(colour: str) -> tuple[int, int, int]:
     """Parse '#rrggbb' into linear light, as models, batches and lines of several colours need it."""
     red, green, blue = (round(255 * _srgb_to_linear(channel / 255)) for channel in rgb(colour))
     return red, green, blue
@@ -34,7 +34,7 @@ def _srgb_to_linear(encoded: float) -> float:
     return encoded / 12.92 if encoded <= 0.04045 else float(((encoded + 0.055) / 1.055) ** 2.4)
 
 
-def turn_to(axis: Vec3) -> Quat:
+def rotation_from_z(axis: Vec3) -> Quat:
     """Return the shortest rotation from z to a unit vector."""
     z = Vec3(0.0, 0.0, 1.0)
     axis_of_rotation = cross(z, axis)
@@ -45,12 +45,12 @@ def turn_to(axis: Vec3) -> Quat:
 
 
 def frame_model(
-    vehicle: Vehicle, colour: str | None = None, opacity: float = 1.0, without: Sequence[Part] = ()
+    vehicle: Vehicle, colour: str | None = None, opacity: float = 1.0, excluded: Sequence[Part] = ()
 ) -> bytes:
-    """Model the vehicle without blades and the parts `without`; body and arms in `colour`, translucent for a ghost."""
+    """Model the vehicle without blades and the parts `excluded`; body and arms in `colour`, translucent for a ghost."""
     meshes_by_material: dict[tuple[str, float], list[Trimesh]] = {}
-    for part in parts_of(vehicle):
-        if part in without:
+    for part in shape_parts(vehicle):
+        if part in excluded:
             continue
         part_colour = colour if colour and part.colour == INK else part.colour
         for mesh, part_opacity in _meshes(part):
@@ -67,7 +67,7 @@ def disc_model(part: Disc) -> bytes:
 
 
 def ground_axes_model(length: float) -> bytes:
-    """Model x and y as thin arrows, without z, where a drone lifts off."""
+    """Model the world's x and y axes as thin arrows for the take-off point."""
     return _axes(AXES[:2], length, 0.006)
 
 
@@ -81,7 +81,7 @@ def _axes(axes: Sequence[Vec3], length: float, thickness: float) -> bytes:
     return _glb({(COLOURS[k], 1.0): _arrow(axis, length, thickness * length) for k, axis in enumerate(axes)})
 
 
-def blades() -> tuple[Array, Array]:
+def blade_mesh() -> tuple[Array, Array]:
     """Return vertices and faces of two blades of radius 1 about z, twisted so that the light shows their rotation."""
     half_width, twist = 0.11, 0.035
     blade = np.array(
@@ -93,7 +93,7 @@ def blades() -> tuple[Array, Array]:
     return np.vstack([blade, opposite_blade]), np.vstack([triangles, triangles + len(blade)])
 
 
-def crossed_out() -> tuple[Array, Array]:
+def failure_mesh() -> tuple[Array, Array]:
     """Return a flat ring of radius 1 about z with a cross, visible from both sides: the mark of a failed motor."""
     angles = np.linspace(0.0, 2.0 * np.pi, 40, endpoint=False)
     rim = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -103,7 +103,7 @@ def crossed_out() -> tuple[Array, Array]:
         [np.stack([k, len(k) + k, len(k) + next_k], axis=1), np.stack([k, len(k) + next_k, next_k], axis=1)]
     )
     bar = np.array([[-0.9, -0.11], [0.9, -0.11], [0.9, 0.11], [-0.9, 0.11]])
-    bars = np.concatenate([bar @ _turned(angle) for angle in np.radians((45.0, 135.0))])
+    bars = np.concatenate([bar @ _rotation_2d(angle) for angle in np.radians((45.0, 135.0))])
     bar_start = 2 * len(angles)
     bar_faces = [
         [bar_start + offset + corner for corner in face] for offset in (0, 4) for face in ([0, 1, 2], [0, 2, 3])
@@ -113,7 +113,7 @@ def crossed_out() -> tuple[Array, Array]:
     return np.column_stack([vertices_2d, np.full(len(vertices_2d), 0.06)]), np.concatenate([faces, faces[:, ::-1]])
 
 
-def _turned(angle: float) -> Array:
+def _rotation_2d(angle: float) -> Array:
     return np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
 
 
@@ -121,7 +121,7 @@ def _meshes(part: Part) -> list[tuple[Trimesh, float]]:
     if isinstance(part, Rod):
         start, end = np.array(part.start_B, dtype=float), np.array(part.end_B, dtype=float)
         return [(trimesh.creation.cylinder(part.radius, segment=(start, end), sections=8), 1.0)]
-    if isinstance(part, Box):
+    if isinstance(part, BodyBox):
         box = trimesh.creation.box(np.array(part.size_B, dtype=float))
         box.apply_translation(np.array(part.centre_B, dtype=float))
         return [(box, 1.0)]
@@ -132,13 +132,13 @@ def _disc(part: Disc) -> list[tuple[Trimesh, float]]:
     plate = trimesh.creation.cylinder(part.radius, height=0.01 * part.radius, sections=32)
     arrow = arc_arrow(part.radius, part.spin)
     for mesh in (plate, arrow):
-        mesh.apply_transform(_pose(turn_to(part.axis_B), part.centre_B))
+        mesh.apply_transform(_pose(rotation_from_z(part.axis_B), part.centre_B))
     return [(plate, DISC_OPACITY), (arrow, 1.0)]
 
 
 def arc_arrow(radius: float, spin: int) -> Trimesh:
     """Create a flat curved arrow on the disc in the direction of spin, visible from both sides."""
-    angles = spin * ARC
+    angles = spin * ARROW_ANGLES
     inner, outer, height = 0.86 * radius, 0.95 * radius, 0.02 * radius
     rim = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     vertices = np.vstack([inner * rim, outer * rim])
@@ -158,7 +158,7 @@ def _arrow(axis: Vec3, length: float, radius: float) -> list[Trimesh]:
         radius, segment=(np.zeros(3), (length - 10.0 * radius) * np.array(axis)), sections=8
     )
     head = trimesh.creation.cone(2.6 * radius, 10.0 * radius, sections=10)
-    head.apply_transform(_pose(turn_to(axis), axis * (length - 10.0 * radius)))
+    head.apply_transform(_pose(rotation_from_z(axis), axis * (length - 10.0 * radius)))
     return [shaft, head]
 
 
@@ -183,7 +183,7 @@ def _add(scene: trimesh.Scene, mesh: Trimesh, colour: str, opacity: float) -> No
     is_translucent = opacity < 1.0
     pbr: Any = PBRMaterial
     material = pbr(
-        baseColorFactor=(*linear(colour), round(255 * opacity)),
+        baseColorFactor=(*linear_rgb(colour), round(255 * opacity)),
         metallicFactor=0.0,
         roughnessFactor=0.75,
         doubleSided=is_translucent,
@@ -195,13 +195,13 @@ def _add(scene: trimesh.Scene, mesh: Trimesh, colour: str, opacity: float) -> No
 
 
 SHADOW = "#c2c9d0"
-CORNERS = 28  # vertices of a disc
-ABOVE = 0.001  # height of shadows relative to a grid cell, so that the grid does not shine through
+DISC_VERTICES = 28  # vertices of a disc
+SHADOW_HEIGHT_CELLS = 0.001  # height of shadows relative to a grid cell, so that the grid does not shine through
 
 
 def silhouette(vehicle: Vehicle) -> tuple[Array, Array]:
     """Return the outline of the vehicle from above in body axes: vertices (m, 3) at z = 0, and upward faces [m]."""
-    outlines = [_outline(part) for part in parts_of(vehicle)]
+    outlines = [_outline(part) for part in shape_parts(vehicle)]
     vertices, faces, count = [], [], 0
     for outline in outlines:
         corners = np.arange(1, len(outline) - 1)
@@ -211,12 +211,12 @@ def silhouette(vehicle: Vehicle) -> tuple[Array, Array]:
     return np.concatenate(vertices), np.concatenate(faces)
 
 
-def _outline(part: Box | Disc | Rod) -> Array:
+def _outline(part: BodyBox | Disc | Rod) -> Array:
     """Return a convex polygon, counter-clockwise, (corners, 2)."""
     if isinstance(part, Disc):
-        angle = np.linspace(0.0, 2.0 * np.pi, CORNERS, endpoint=False)
+        angle = np.linspace(0.0, 2.0 * np.pi, DISC_VERTICES, endpoint=False)
         return _flat(part.centre_B) + part.radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    if isinstance(part, Box):
+    if isinstance(part, BodyBox):
         half = 0.5 * _flat(part.size_B)
         return _flat(part.centre_B) + half * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
     start, end = _flat(part.start_B), _flat(part.end_B)

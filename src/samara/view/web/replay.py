@@ -14,35 +14,35 @@ from samara.core.types import Array
 from samara.plan.trajectory import Trajectory, hover
 from samara.record.load import load_run
 from samara.record.recorder import LogLine
-from samara.record.run import Run, Track, scenario_inside
-from samara.scenario.world import world_inside
+from samara.record.run import DroneRecord, Run, embedded_scenario
+from samara.scenario.world import recorded_world
 from samara.vehicles.shape import COLOURS
-from samara.view.depth_colours import eyes_of
-from samara.view.web.controls import Key, Request
+from samara.view.depth_colours import vision_sensors
+from samara.view.web.controls import KeyBinding, Request
 from samara.view.web.gauges import log_html, status_html
-from samara.view.web.history import Recorded
-from samara.view.web.page import IDLE, Page, Viewer
-from samara.view.web.scene import FEW, Figure
+from samara.view.web.history import RecordedHistory
+from samara.view.web.page import IDLE_PERIOD, Page, Viewer
+from samara.view.web.scene import MAX_INDIVIDUAL_DRONES, DroneFigure
 from samara.view.web.server import PORT
-from samara.view.web.snapshot import frame_at
+from samara.view.web.snapshot import recorded_frame
 
-POINTS = 24_000  # points of all paths
-SLIDER_EVERY = 0.1  # [s], wall-clock
+MAX_PATH_POINTS = 24_000  # points of all paths
+SLIDER_PERIOD = 0.1  # [s], wall-clock
 SLIDER_STEP = 0.01  # [s]
-JUMP = 1.0  # [s]
-NOTHING_ASKED = replace(hover(ZERO), waypoints=())
+JUMP_TIME = 1.0  # [s]
+NO_TASK = replace(hover(ZERO), waypoints=())
 
 
-class Shown(NamedTuple):
+class ReplayDisplay(NamedTuple):
     """Input of the drawing thread."""
 
     time: float
-    words: str
+    status: str
     playing: bool
     fresh: bool
 
 
-class Replay(Viewer[Shown]):
+class ReplayViewer(Viewer[ReplayDisplay]):
     """Playback of recorded runs. `run()` plays until it is closed."""
 
     def __init__(self, runs: Sequence[Run], names: Sequence[str] = (), *, port: int = PORT, speed: float = 1.0) -> None:
@@ -51,21 +51,21 @@ class Replay(Viewer[Shown]):
         if not 0.0 < speed < math.inf:
             raise ValueError(f"the speed is {speed!r}; expected a finite number above 0: 1 is real time")
         self.runs, self.speed, self.time, self.playing = tuple(runs), float(speed), 0.0, True
-        self.tracks = [track for run in runs for track in run.tracks]
-        self._eyes = eyes_of(runs)
+        self.tracks = [track for run in runs for track in run.drone_records]
+        self._vision_sensors = vision_sensors(runs)
         self.end = max(float(track.time[-1]) for track in self.tracks)
-        self._slider_due, self._drawn_static = 0.0, False
+        self._slider_due, self._static_drawn = 0.0, False
         figures = _figures(runs, list(names) or _run_names(runs))
         title = " and ".join(dict.fromkeys(run.scenario for run in runs))
         self._title = "; ".join(dict.fromkeys(run.metadata.get("description", "") or run.scenario for run in runs))
-        self._open(Page(figures, f"samara · {title}", Recorded(runs, 0.0), port=port))
+        self._open(Page(figures, f"samara · {title}", RecordedHistory(runs, 0.0), port=port))
 
     def run(self, *, wait: bool = True) -> None:
         """Play in real time until closed, and stop at the end. With `wait`, play only while a browser shows the page."""
         last_time = time.perf_counter()
         while not self._closed:
             for request in self.page.requests.take():
-                self._serve(request)
+                self._handle_request(request)
             now = time.perf_counter()
             if self.playing and (self.page.is_watched or not wait):
                 self.time = min(self.time + (now - last_time) * self.speed, self.end)
@@ -73,9 +73,11 @@ class Replay(Viewer[Shown]):
                     self.playing, self.page.changed = False, True
             last_time = now
             self._publish()
-            self.page.requests.wait(max(self._frame_due - time.perf_counter(), 1e-3) if self.playing else IDLE)
+            self.page.requests.wait(
+                max(self._next_frame_time - time.perf_counter(), 1e-3) if self.playing else IDLE_PERIOD
+            )
 
-    def _serve(self, request: Request) -> None:
+    def _handle_request(self, request: Request) -> None:
         name, value = request
         self.page.changed = True
         if name == "play":
@@ -84,7 +86,7 @@ class Replay(Viewer[Shown]):
         elif name == "pause":
             self.playing = False
         elif name == "toggle":
-            self._serve(Request("pause" if self.playing else "play"))
+            self._handle_request(Request("pause" if self.playing else "play"))
         elif name == "jump":
             self.time = min(max(self.time + value, 0.0), self.end)
         elif name == "begin":
@@ -98,51 +100,51 @@ class Replay(Viewer[Shown]):
     def _is_moving(self) -> bool:
         return self.playing
 
-    def _shown(self, fresh: bool) -> Shown:
+    def _display_state(self, fresh: bool) -> ReplayDisplay:
         status = f"playing {self.speed:g}×" if self.playing else "at the end" if self.time >= self.end else "paused"
-        return Shown(self.time, status, self.playing, fresh)
+        return ReplayDisplay(self.time, status, self.playing, fresh)
 
     # The drawing thread ----------------------------------------------------------------------------------------------
 
-    def _draw(self, display: Shown) -> None:
+    def _draw(self, display: ReplayDisplay) -> None:
         frame, page, now = (
-            frame_at(self.runs, display.time, self.page.chosen, self._eyes),
+            recorded_frame(self.runs, display.time, self.page.selected, self._vision_sensors),
             self.page,
             time.perf_counter(),
         )
         with page.server.atomic():
-            if not self._drawn_static:
+            if not self._static_drawn:
                 page.scene.draw_runs([_decimate_path(track.position, len(self.tracks)) for track in self.tracks])
                 with_reference = [track for track in self.tracks if "reference" in track.tables]
                 page.scene.draw_references(
                     [_decimate_path(track.reference_position, len(with_reference)) for track in with_reference]
                 )
-                page.scene.mark_way(_tasks(self.runs))
-                page.scene.add_solids(world_inside(self.runs[0].attachments))
-                self._drawn_static = True
+                page.scene.mark_waypoints(_first_tasks(self.runs))
+                page.scene.add_obstacles(recorded_world(self.runs[0].attachments))
+                self._static_drawn = True
             page.draw(frame, now, display.fresh)
-            page.pressed.show({"clock": "Play" if display.playing else "Pause", "camera": page.mode})
-            lines, crashed = self._said(display.time), bool(frame.crashed[page.chosen])
+            page.active_buttons.show({"clock": "Play" if display.playing else "Pause", "camera": page.mode})
+            lines, crashed = self._log_until(display.time), bool(frame.crashed[page.selected])
             self._status.content = status_html(
-                self._title, display.time, self.end, display.words, lines, crashed=crashed
+                self._title, display.time, self.end, display.status, lines, crashed=crashed
             )
             if display.fresh or now > self._slider_due:
-                self._slider_due = now + SLIDER_EVERY
+                self._slider_due = now + SLIDER_PERIOD
                 self._slider.value = round(display.time, 2)  # type: ignore[misc]
                 self._log.content = log_html(lines)
 
-    def _said(self, now: float) -> list[LogLine]:
+    def _log_until(self, now: float) -> list[LogLine]:
         """Return the log lines of all runs up to a time."""
         lines = [line for run in self.runs for line in run.logs if line.time_us <= now * 1e6]
         return sorted(lines, key=lambda line: line.time_us)
 
     # The server's thread ---------------------------------------------------------------------------------------------
 
-    def _clock(self) -> dict[str, str]:
+    def _clock_buttons(self) -> dict[str, str]:
         return {"Play": "play", "Pause": "pause", "To the start": "begin"}
 
-    def _add_time(self) -> None:
-        ends = [max(float(track.time[-1]) for track in run.tracks) for run in self.runs]
+    def _add_time_controls(self) -> None:
+        ends = [max(float(track.time[-1]) for track in run.drone_records) for run in self.runs]
         log_times = [(line.time_us / 1e6, end) for run, end in zip(self.runs, ends, strict=True) for line in run.logs]
         marks = tuple(sorted({round(log_time, 2) for log_time, end in log_times if 0.0 < log_time < end}))[:12]
         self._slider = self.page.server.gui.add_slider(
@@ -154,50 +156,54 @@ class Replay(Viewer[Shown]):
             if event.client is not None and math.isfinite(event.target.value):  # not an update by the page itself
                 self.page.requests.put("seek", float(event.target.value))
 
-    def _keys(self) -> list[Key]:
+    def _key_bindings(self) -> list[KeyBinding]:
         put_request = self.page.requests.put
         return [
-            Key("space", "play, pause", lambda: put_request("toggle")),
-            Key("home", "to the start", lambda: put_request("begin")),
-            Key("J", f"back by {JUMP:g} s", lambda: put_request("jump", -JUMP)),
-            Key("L", f"forward by {JUMP:g} s", lambda: put_request("jump", JUMP)),
+            KeyBinding("space", "play, pause", lambda: put_request("toggle")),
+            KeyBinding("home", "to the start", lambda: put_request("begin")),
+            KeyBinding("J", f"back by {JUMP_TIME:g} s", lambda: put_request("jump", -JUMP_TIME)),
+            KeyBinding("L", f"forward by {JUMP_TIME:g} s", lambda: put_request("jump", JUMP_TIME)),
         ]
 
 
-def _tasks(runs: Sequence[Run]) -> list[Trajectory]:
+def _first_tasks(runs: Sequence[Run]) -> list[Trajectory]:
     """Return the first task of each drone, if the recording contains its scenario."""
     tasks: list[Trajectory] = []
     for run in runs:
-        scenario = scenario_inside(run)
+        scenario = embedded_scenario(run)
         drone_tasks = {drone.name: drone.task for drone in scenario.drones} if scenario else {}
-        tasks += [drone_tasks.get(track.name, NOTHING_ASKED) for track in run.tracks]
+        tasks += [drone_tasks.get(track.name, NO_TASK) for track in run.drone_records]
     return tasks
 
 
-def _figures(runs: Sequence[Run], names: Sequence[str]) -> list[Figure]:
+def _figures(runs: Sequence[Run], names: Sequence[str]) -> list[DroneFigure]:
     """Create the figures: of one run each drone has a colour, of several runs each run has one."""
     several, figures = len(runs) > 1, []
     for k, (run, name) in enumerate(zip(runs, names, strict=True)):
-        for j, track in enumerate(run.tracks):
+        for j, track in enumerate(run.drone_records):
             colour = (
-                COLOURS[k % len(COLOURS)] if several else COLOURS[j % len(COLOURS) if len(run.tracks) <= FEW else 0]
+                COLOURS[k % len(COLOURS)]
+                if several
+                else COLOURS[j % len(COLOURS) if len(run.drone_records) <= MAX_INDIVIDUAL_DRONES else 0]
             )
-            figures.append(Figure(_called(track, name, several, len(run.tracks)), track.vehicle, colour))
+            figures.append(
+                DroneFigure(_figure_name(track, name, several, len(run.drone_records)), track.vehicle, colour)
+            )
     return figures
 
 
-def _called(track: Track, run: str, several: bool, drones: int) -> str:
+def _figure_name(track: DroneRecord, run: str, several: bool, drones: int) -> str:
     return track.name if not several else run if drones == 1 else f"{run}: {track.name}"
 
 
 def _run_names(runs: Sequence[Run]) -> list[str]:
     """Label runs by number, scenario and controller."""
-    return [f"{k + 1}: {run.scenario}, {run.tracks[0].controller}" for k, run in enumerate(runs)]
+    return [f"{k + 1}: {run.scenario}, {run.drone_records[0].controller}" for k, run in enumerate(runs)]
 
 
 def _decimate_path(positions: Array, drones: int) -> Array:
     """Decimate a path to a bounded point count, with its ends."""
-    max_points = max(POINTS // max(drones, 1), 60)
+    max_points = max(MAX_PATH_POINTS // max(drones, 1), 60)
     if len(positions) <= max_points:
         return positions
     return positions[np.linspace(0, len(positions) - 1, max_points).round().astype(int)]

@@ -21,8 +21,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Response
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-LARGEST_MESSAGE = 1 << 16  # [bytes]
-POLICY = (
+MAX_MESSAGE_BYTES = 1 << 16  # [bytes]
+SECURITY_POLICY = (
     "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; "
     "connect-src 'self' ws://127.0.0.1:* ws://localhost:* data: blob:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'self' http://localhost:* http://127.0.0.1:*"
@@ -32,19 +32,19 @@ POLICY = (
 Vector = tuple[float, float, float]
 
 
-def objection(hosts: Sequence[str], origins: Sequence[str]) -> str:
+def refusal_reason(hosts: Sequence[str], origins: Sequence[str]) -> str:
     """Return the reason to refuse a request, from all its `Host` and `Origin` headers; empty if it is accepted.
 
     A browser states the requesting page in `Origin`, always when it opens a websocket. Other programs send no `Origin`.
     """
-    if len(hosts) != 1 or _name(f"//{hosts[0]}") not in LOOPBACK:
-        return f"the Host is {_shown(hosts)}; expected one of {', '.join(LOOPBACK)}"
+    if len(hosts) != 1 or _host_name(f"//{hosts[0]}") not in LOOPBACK:
+        return f"the Host is {_quote_headers(hosts)}; expected one of {', '.join(LOOPBACK)}"
     if origins and tuple(origins) != (f"http://{hosts[0]}",):
-        return f"the Origin is {_shown(origins)}; expected http://{hosts[0]}"
+        return f"the Origin is {_quote_headers(origins)}; expected http://{hosts[0]}"
     return ""
 
 
-def _name(address: str) -> str | None:
+def _host_name(address: str) -> str | None:
     try:
         parts = urlsplit(address)
         _ = parts.port  # raises ValueError unless it is a number
@@ -53,7 +53,7 @@ def _name(address: str) -> str | None:
     return parts.hostname if not (parts.username or parts.path or parts.query or parts.fragment) else None
 
 
-def _shown(values: Sequence[str]) -> str:
+def _quote_headers(values: Sequence[str]) -> str:
     return " and ".join(repr(value[:80]) for value in values) or "missing"
 
 
@@ -113,7 +113,7 @@ _DECODER = msgspec.msgpack.Decoder(
 
 def is_permitted(raw: object) -> bool:
     """Whether a message from a browser may pass."""
-    if not isinstance(raw, bytes) or len(raw) > LARGEST_MESSAGE:
+    if not isinstance(raw, bytes) or len(raw) > MAX_MESSAGE_BYTES:
         return False
     try:
         message = _DECODER.decode(raw)
@@ -137,8 +137,8 @@ def _numbers(values: Iterable[object]) -> Iterator[float]:
 
 
 HOST, PORT = "127.0.0.1", 8080
-GOODBYE = 0.5  # [s]: time for a browser to complete the closing handshake
-LARGEST_FRAME = 1 << 20  # [bytes]: far above any browser's message
+CLOSE_TIMEOUT = 0.5  # [s]: time for a browser to complete the closing handshake
+MAX_FRAME_BYTES = 1 << 20  # [bytes]: far above any browser's message
 
 _startup_lock = threading.Lock()
 
@@ -153,7 +153,7 @@ def open_server(port: int = PORT, label: str = "samara") -> viser.ViserServer:
     def serve(handler: Any, host: str, port: int, **options: Any) -> Any:
         opened_hosts.append(host)
         options["process_request"] = _check_request(options["process_request"])
-        options |= {"max_size": LARGEST_FRAME, "close_timeout": GOODBYE}
+        options |= {"max_size": MAX_FRAME_BYTES, "close_timeout": CLOSE_TIMEOUT}
         options["logger"] = _silent_logger()
         return original_serve(_check_handler(handler), host, port, **options)
 
@@ -170,7 +170,7 @@ def open_server(port: int = PORT, label: str = "samara") -> viser.ViserServer:
     return server
 
 
-def address_of(server: viser.ViserServer) -> str:
+def server_address(server: viser.ViserServer) -> str:
     """Return the address of the page."""
     return f"http://{HOST}:{server.get_port()}"
 
@@ -211,13 +211,13 @@ def _check_handler(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _check_request(process_request: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def checked(connection: Any, request: Any) -> Any:
         headers = request.headers
-        reason = objection(headers.get_all("Host"), headers.get_all("Origin"))
+        reason = refusal_reason(headers.get_all("Host"), headers.get_all("Origin"))
         if reason:
             refusal = connection.respond(http.HTTPStatus.FORBIDDEN, f"refused: {reason}\n")
             return refusal
         response = process_request(connection, request)
         if isinstance(response, Response):
-            response.headers["Content-Security-Policy"] = POLICY
+            response.headers["Content-Security-Policy"] = SECURITY_POLICY
             response.headers["X-Content-Type-Options"] = "nosniff"
             response.headers["Cache-Control"] = "no-store"
         return response

@@ -1,4 +1,5 @@
-"""PX4's built-in simulator (SIH) on the page, live: PX4 computes the flight, and this only shows what it reports."""
+"""PX4's built-in simulator (SIH) on the page, live: PX4 computes the flight, and the page shows the states that PX4
+reports."""
 
 import math
 import time
@@ -11,39 +12,44 @@ import numpy as np
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.core.types import Array
-from samara.link.motor_outputs import command_for_outputs, outputs_by_rotor, rotor_of_output, speeds_for_outputs
+from samara.link.motor_outputs import (
+    command_from_thrust_outputs,
+    outputs_by_rotor,
+    rotor_order,
+    rotor_speeds_from_thrust_outputs,
+)
 from samara.link.px4_sih import SharedOrigin, SihReceiver, SihState, wait_for_any
-from samara.physics.multirotor import at_rest, environment_of
+from samara.physics.multirotor import complete_environment, state_at_rest
 from samara.physics.types import Vehicle
 from samara.record.recorder import LogLine
 from samara.vehicles.defaults import clearance
 from samara.vehicles.shape import COLOURS
-from samara.view.web.controls import Key
+from samara.view.web.controls import KeyBinding
 from samara.view.web.gauges import log_html, status_html
-from samara.view.web.history import ERROR, History, Trail, measured
-from samara.view.web.page import FRAMES, Page, Viewer
-from samara.view.web.scene import Figure
+from samara.view.web.history import ERROR, History, Trail, plot_quantities
+from samara.view.web.page import FRAME_RATE, Page, Viewer
+from samara.view.web.scene import DroneFigure
 from samara.view.web.server import PORT
-from samara.view.web.snapshot import Close, Frame, FrameArrays
+from samara.view.web.snapshot import DroneDetail, FrameArrays, ViewFrame
 
 MAX_INSTANCES = 10
 SIH_HOVER = 0.5  # PX4's output at hover, of its default vehicle: 1 kg, four times 5 N
-SILENCE = 1.0  # [s] without a state, before the page reports it
-TRAIL_EVERY = 0.2  # [s], wall-clock
-START = "PX4_SIM_MODEL=sihsim_quadx px4"
+MAX_SILENCE = 1.0  # [s] without a state, before the page reports it
+TRAIL_PERIOD = 0.2  # [s], wall-clock
+START_COMMAND = "PX4_SIM_MODEL=sihsim_quadx px4"
 
 
-class Shown(NamedTuple):
+class SihDisplay(NamedTuple):
     """Input of the drawing thread."""
 
     states: tuple[SihState | None, ...]
     trail: Array | None
-    words: str
+    status: str
     logs: tuple[LogLine, ...]
     fresh: bool
 
 
-class SihView(Viewer[Shown]):
+class SihView(Viewer[SihDisplay]):
     """Display of one or several PX4 instances. Outputs are drawn as rotor speeds of `vehicle` at the same thrust ratio."""
 
     speed = 1.0
@@ -51,25 +57,25 @@ class SihView(Viewer[Shown]):
     def __init__(self, vehicle: Vehicle, instances: int = 1, *, port: int = PORT) -> None:
         if not 1 <= instances <= MAX_INSTANCES:
             raise ValueError(f"--instances {instances}: expected a whole number from 1 to {MAX_INSTANCES}")
-        self._vehicle, self._order = vehicle, rotor_of_output(vehicle, "px4")
+        self._vehicle, self._order = vehicle, rotor_order(vehicle, "px4")
         weight = float(vehicle.mass * vehicle["gravity"].acceleration)
         self._full_thrust = weight / (len(vehicle.rotors) * SIH_HOVER)
-        self._trail, self._history, self._trail_shown = Trail(instances), History(), 0.0
-        self._restarts, self._is_known = 0, [False] * instances
+        self._trail, self._history, self._trail_time = Trail(instances), History(), 0.0
+        self._restarts, self._is_received = 0, [False] * instances
         self.logs: deque[LogLine] = deque(maxlen=100)
         origin = SharedOrigin()
         self.receivers: list[SihReceiver] = []
         try:
             self.receivers += [SihReceiver(k, origin) for k in range(instances)]
-            figures = [Figure(f"PX4 {k}", vehicle, COLOURS[k % len(COLOURS)]) for k in range(instances)]
+            figures = [DroneFigure(f"PX4 {k}", vehicle, COLOURS[k % len(COLOURS)]) for k in range(instances)]
             self._open(Page(figures, "samara · PX4 SIH", self._history, port=port))
         except BaseException:
             self._close_receivers()
             raise
 
-    def take_down(self) -> None:
+    def shut_down(self) -> None:
         """Close the page and free the ports."""
-        super().take_down()
+        super().shut_down()
         self._close_receivers()
 
     def _close_receivers(self) -> None:
@@ -82,16 +88,16 @@ class SihView(Viewer[Shown]):
         """Receive and show until closed; `wait` has no effect, because PX4 does not wait for a display."""
         while not self._closed:
             self.page.requests.take()
-            wait_for_any(self.receivers, 1.0 / FRAMES)
+            wait_for_any(self.receivers, 1.0 / FRAME_RATE)
             if sum(receiver.receive() for receiver in self.receivers):  # the sum polls every receiver; any() would not
-                self._remember()
+                self._record_motion()
             self._publish()
 
-    def _remember(self) -> None:
+    def _record_motion(self) -> None:
         """Extend the paths and plots; clear them first if a PX4 has restarted."""
         for k, receiver in enumerate(self.receivers):
-            if receiver.latest is not None and not self._is_known[k]:
-                self._is_known[k] = True
+            if receiver.latest is not None and not self._is_received[k]:
+                self._is_received[k] = True
                 self.logs.append(
                     LogLine(receiver.latest.time_us, "info", "px4", f"PX4 {k} is received on UDP {receiver.port}")
                 )
@@ -107,56 +113,58 @@ class SihView(Viewer[Shown]):
         if self._trail.is_due(frame.time):
             self._trail.add(frame.time, frame.p_W)
         if self._history.is_due(frame.time):
-            self._history.add(frame.time, measured(frame.p_W, frame.q_WB, frame.reference_W, frame.rotor_speed, 0.0))
+            self._history.add(
+                frame.time, plot_quantities(frame.p_W, frame.q_WB, frame.reference_W, frame.rotor_speed, 0.0)
+            )
 
     @property
     def _is_moving(self) -> bool:
         return True
 
-    def _shown(self, fresh: bool) -> Shown:
+    def _display_state(self, fresh: bool) -> SihDisplay:
         now, trail = time.perf_counter(), None
-        if fresh or now - self._trail_shown > TRAIL_EVERY:
-            trail, self._trail_shown = self._trail.points(), now
+        if fresh or now - self._trail_time > TRAIL_PERIOD:
+            trail, self._trail_time = self._trail.points(), now
         states = tuple(receiver.latest for receiver in self.receivers)
-        return Shown(states, trail, self._words(), tuple(self.logs), fresh)
+        return SihDisplay(states, trail, self._connection_status(), tuple(self.logs), fresh)
 
-    def _words(self) -> str:
+    def _connection_status(self) -> str:
         """Describe the state of the connection."""
         missing = [receiver.port for receiver in self.receivers if receiver.latest is None]
         silence = max(receiver.silence for receiver in self.receivers)
         rejected = sum(receiver.rejected for receiver in self.receivers)
-        status = f"nothing received for {silence:.0f} s" if silence > SILENCE else "live"
+        status = f"nothing received for {silence:.0f} s" if silence > MAX_SILENCE else "live"
         if missing:
-            status = f"waiting for PX4 on UDP {', '.join(map(str, missing))}; start it with: {START}"
+            status = f"waiting for PX4 on UDP {', '.join(map(str, missing))}; start it with: {START_COMMAND}"
         return f"{status}; {rejected} packets rejected, expected MAVLink 2" if rejected else status
 
     # The drawing thread ----------------------------------------------------------------------------------------------
 
-    def _draw(self, display: Shown) -> None:
+    def _draw(self, display: SihDisplay) -> None:
         page, frame = self.page, self._frame(display.states)
         with page.server.atomic():
             if display.trail is not None:
                 page.scene.draw_paths(np.concatenate([display.trail, frame.p_W[None]]))
             page.draw(frame, time.perf_counter(), display.fresh)
-            page.pressed.show({"camera": page.mode})
-            state = display.states[page.chosen]
+            page.active_buttons.show({"camera": page.mode})
+            state = display.states[page.selected]
             armed = "" if state is None else " · armed" if state.armed else " · disarmed"
             self._status.content = status_html(
-                f"PX4's built-in simulator (SIH){armed}", frame.time, math.inf, display.words, display.logs
+                f"PX4's built-in simulator (SIH){armed}", frame.time, math.inf, display.status, display.logs
             )
             self._log.content = log_html(display.logs)
 
-    def _frame(self, states: tuple[SihState | None, ...]) -> Frame:
+    def _frame(self, states: tuple[SihState | None, ...]) -> ViewFrame:
         """Create the frame to draw; the first received position is on the ground."""
-        n, vehicle, chosen = len(states), self._vehicle, self.page.chosen
+        n, vehicle, chosen = len(states), self._vehicle, self.page.selected
         rows = [self._state_row(state) for state in states]
-        state, environment = np.array(rows).T, np.array([flatten(environment_of(vehicle))] * n, dtype=float).T
+        state, environment = np.array(rows).T, np.array([flatten(complete_environment(vehicle))] * n, dtype=float).T
         outputs = self._outputs(states[chosen])
-        close = Close(
+        close = DroneDetail(
             f"PX4 {chosen}",
             vehicle,
             state=tuple(rows[chosen]),
-            command=tuple(float(u) for u in command_for_outputs(outputs, vehicle, self._full_thrust)),
+            command=tuple(float(u) for u in command_from_thrust_outputs(outputs, vehicle, self._full_thrust)),
             environment=tuple(environment[:, chosen].tolist()),
             reference_W=None,
             controller="PX4 (SIH)",
@@ -168,10 +176,10 @@ class SihView(Viewer[Shown]):
 
     def _state_row(self, state: SihState | None) -> list[float]:
         """Return the state of the vehicle with the body motion that PX4 reports and rotor speeds for its outputs."""
-        rest_state, height = at_rest(self._vehicle), clearance(self._vehicle)
+        rest_state, height = state_at_rest(self._vehicle), clearance(self._vehicle)
         if state is None:
             return [float(x) for x in flatten(rest_state._replace(p_W=Vec3(0.0, 0.0, height)))]
-        speeds = speeds_for_outputs(self._outputs(state), self._vehicle, self._full_thrust)
+        speeds = rotor_speeds_from_thrust_outputs(self._outputs(state), self._vehicle, self._full_thrust)
         body = state.body
         raised = body.p_W._replace(z=body.p_W.z + height)
         complete = rest_state._replace(
@@ -189,13 +197,13 @@ class SihView(Viewer[Shown]):
     def _add_clock(self) -> None:
         """Add nothing: PX4 controls the time."""
 
-    def _clock(self) -> Mapping[str, str]:
+    def _clock_buttons(self) -> Mapping[str, str]:
         return {}
 
-    def _add_own(self) -> None:
+    def _add_specific_controls(self) -> None:
         return
 
-    def _keys(self) -> list[Key]:
+    def _key_bindings(self) -> list[KeyBinding]:
         return []
 
     def _add_controls(self) -> None:

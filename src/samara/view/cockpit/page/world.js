@@ -79,7 +79,7 @@ export class World {
   }
 
   #updateMotorPower() {
-    this.environment.motor_power = this.environment.motor_power.map((_, i) => (this.failedMotors.has(i) ? 0 : 1));
+    this.environment.motor_effectiveness = this.environment.motor_effectiveness.map((_, i) => (this.failedMotors.has(i) ? 0 : 1));
   }
 
   #isUpsideDown() {

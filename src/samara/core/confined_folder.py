@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
-from samara.core.budget import LARGEST, require_size
+from samara.core.budget import MAX_TABLE_BYTES, read_limited
 
-LINK = "is a symbolic link; expected a file or directory of the folder itself"
-NOT_REGULAR = "is not a regular file"
+LINK_MESSAGE = "is a symbolic link; expected a file or directory of the folder itself"
+NOT_REGULAR_MESSAGE = "is not a regular file"
 
 
 class ConfinedFolder(NamedTuple):
@@ -31,14 +31,14 @@ class ConfinedFolder(NamedTuple):
     def open(self, name: str) -> Iterator[BinaryIO]:
         """Open a regular file for reading; a pipe or a device is refused without waiting for it."""
         with self._parent(name) as (parent, base_name):
-            file = os.fdopen(self._regular(name, base_name, os.O_RDONLY, parent), "rb")
+            file = os.fdopen(self._open_regular(name, base_name, os.O_RDONLY, parent), "rb")
         with file:
             yield file
 
-    def read(self, name: str, largest: int = LARGEST) -> bytes:
-        """Read a regular file of at most `largest` bytes."""
+    def read(self, name: str, max_bytes: int = MAX_TABLE_BYTES) -> bytes:
+        """Read a regular file of at most `max_bytes` bytes."""
         with self.open(name) as file:
-            return require_size(file, largest)
+            return read_limited(file, max_bytes)
 
     @contextmanager
     def write(self, name: str) -> Iterator[BinaryIO]:
@@ -63,7 +63,7 @@ class ConfinedFolder(NamedTuple):
     def lock_file(self, name: str) -> Iterator[BinaryIO]:
         """Open a file to lock; create it if necessary, never truncate it."""
         with self._parent(name, make=True) as (parent, base_name):
-            file = os.fdopen(self._regular(name, base_name, os.O_RDWR | os.O_CREAT, parent), "r+b")
+            file = os.fdopen(self._open_regular(name, base_name, os.O_RDWR | os.O_CREAT, parent), "r+b")
         with file:
             yield file
 
@@ -88,7 +88,7 @@ class ConfinedFolder(NamedTuple):
         with self._parent(f"{name}/.", make=make):
             return self.path / name
 
-    def place_for(self, name: str) -> Path:
+    def writable_path(self, name: str) -> Path:
         """Return the path for a writer other than this class; a link or a pipe of that name is refused."""
         with self._parent(name, make=True) as (parent, base_name), suppress(FileNotFoundError):
             self._require_regular(name, os.stat(base_name, dir_fd=parent, follow_symlinks=False))
@@ -111,7 +111,7 @@ class ConfinedFolder(NamedTuple):
                     with suppress(FileExistsError):
                         os.mkdir(folder, dir_fd=descriptor)
                 if _is_link(folder, descriptor):
-                    raise OSError(errno.ELOOP, LINK)
+                    raise OSError(errno.ELOOP, LINK_MESSAGE)
                 child = os.open(folder, open_directory | os.O_NOFOLLOW, dir_fd=descriptor)
                 os.close(descriptor)
                 descriptor = child
@@ -123,9 +123,9 @@ class ConfinedFolder(NamedTuple):
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def _regular(self, name: str, base_name: str, flags: int, parent: int) -> int:
+    def _open_regular(self, name: str, base_name: str, flags: int, parent: int) -> int:
         if _is_link(base_name, parent):
-            raise OSError(errno.ELOOP, LINK)
+            raise OSError(errno.ELOOP, LINK_MESSAGE)
         safety_flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(base_name, flags | safety_flags, 0o666, dir_fd=parent)
         try:
@@ -137,7 +137,7 @@ class ConfinedFolder(NamedTuple):
 
     def _require_regular(self, name: str, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
-            text = LINK if stat.S_ISLNK(status.st_mode) else NOT_REGULAR
+            text = LINK_MESSAGE if stat.S_ISLNK(status.st_mode) else NOT_REGULAR_MESSAGE
             raise OSError(errno.EINVAL, text, str(self.path / name))
 
 
@@ -152,7 +152,7 @@ def _is_link(name: str, parent: int) -> bool:
 _PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent(parent_pid: int) -> None:
+def kill_when_parent_ends(parent_pid: int) -> None:
     """Ask the kernel to kill this process when the parent process with this id ends; call it in the child as it starts.
 
     Has no effect outside Linux: a child that outlives its parent ends when its work is done.

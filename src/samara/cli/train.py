@@ -1,4 +1,4 @@
-"""`samara learn`: train a policy for a task and a vehicle."""
+"""`samara train`: train a policy for a task and a vehicle."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from samara.cli.console import progress_bar, say
 from samara.cli.options import Seed, Vehicle, argument, option, out_option
 
 if TYPE_CHECKING:
-    from samara.learn.optimizer import Progress
+    from samara.learn.optimizer import ProgressCallback
 
 
 class Method(StrEnum):
@@ -27,15 +27,20 @@ class Activation(StrEnum):
     RELU = "relu"
 
 
-def learn(
-    task: Annotated[str, argument("Task: a name, or a Python file with your task.")] = "hover",
+def train(
+    task: Annotated[
+        str, argument("Task: a shipped name such as hover, track or race, or a Python file with your task.")
+    ] = "hover",
     vehicle: Vehicle = "crazyflie",
     out: Annotated[Path, out_option("Folder for the policy.")] = Path("policy"),
     method: Annotated[
-        Method | None, option("--method", "Analytic gradient of the flight, or PPO; default: analytic, for race ppo.")
+        Method | None,
+        option("--method", "Analytic gradient through the flight, or PPO; default: analytic; ppo for the task race."),
     ] = None,
     seed: Seed = 0,
-    sees: Annotated[str | None, option("--sees", "Observation to use instead of the task's, such as px4_nn.")] = None,
+    observation: Annotated[
+        str | None, option("--observation", "Observation of the policy, such as px4_nn; default: the task's.")
+    ] = None,
     activation: Annotated[
         Activation, option("--activation", "Activation of hidden layers; PX4 needs relu.")
     ] = Activation.TANH,
@@ -44,12 +49,13 @@ def learn(
 ) -> None:
     """Train a policy, evaluate it on 10,000 unseen initial states and save it. Resumes an interrupted run."""
     from samara.core.atomic_files import require_writable
-    from samara.learn.env_config import setting_for
+    from samara.learn.env_config import configure_environment
     from samara.learn.policies import require_flyable
-    from samara.learn.training import default_method, save, train
+    from samara.learn.training import default_method, save
+    from samara.learn.training import train as train_policy
     from samara.view.plot.controllers import learning_curve
 
-    setting = setting_for(task, vehicle, sees=sees)
+    setting = configure_environment(task, vehicle, observation_name=observation)
     require_flyable(setting)
     method_name = method.value if method is not None else default_method(setting.task.name)
     try:
@@ -64,8 +70,8 @@ def learn(
             raise ValueError(f"--activation {activation.value} with --method {method_name}; expected --method analytic")
         changes["activation"] = activation.value
     with _progress() as show:
-        result = train(setting, out, method=method_name, seed=seed, progress=show, **changes)
-    title = f"{setting.task.name} with {setting.craft.vehicle.name}, {method_name}, seed {seed}"
+        result = train_policy(setting, out, method=method_name, seed=seed, progress=show, **changes)
+    title = f"{setting.task.name} with {setting.drone.vehicle.name}, {method_name}, seed {seed}"
 
     def draw_curve(path: Path) -> None:
         learning_curve(result.curve, title).savefig(path, format="png")
@@ -73,15 +79,15 @@ def learn(
     policy = save(setting, result, out, method=method_name, seed=seed, curve=draw_curve, activation=activation.value)
     evaluation = dict(policy.evaluation)
     say(f"trained in {result.seconds:.2f} s ({result.compile_seconds:.1f} s to compile), {len(result.curve)} updates")
-    if isinstance(success := evaluation.get("success"), float):
-        say(f"success {100 * success:.2f} % of {evaluation['flights']} unseen initial states")
-    scenario = "hover" if setting.task.sight is None else "forest.toml"
+    if isinstance(success_rate := evaluation.get("success_rate"), float):
+        say(f"success {100 * success_rate:.2f} % of {evaluation['episodes']} unseen initial states")
+    scenario = "hover" if setting.task.depth_observation is None else "forest.toml"
     command = "race" if policy.observation == "race" else f"fly {scenario}"
     say(f"policy {out}\nfly    samara {command} --controller {out}")
 
 
 @contextmanager
-def _progress() -> "Iterator[Progress]":
+def _progress() -> "Iterator[ProgressCallback]":
     """Show a bar with the reward; the bar stands still while the program is compiled."""
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 

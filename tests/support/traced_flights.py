@@ -13,7 +13,7 @@ from samara import build_vehicle
 from samara.core.algebra import Mat3, Vec3
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.multirotor import derivative, state_at_rest
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Environment, State, Vehicle
@@ -24,7 +24,7 @@ def traced_step(
     vehicle: Vehicle, dt: float, environment: Environment = CALM, method: Callable = rk4
 ) -> casadi.Function:
     """(components, command) → components after one step: the source as a flat list of instructions."""
-    state = at_rest(vehicle)
+    state = state_at_rest(vehicle)
     n, m = len(flatten(state)), vehicle.command_size
     x, u = casadi.SX.sym("x", n), casadi.SX.sym("u", m)
     symbolic = unflatten(state, iter(x[i] for i in range(n)))
@@ -50,7 +50,7 @@ def fly(
     even_buffer, odd_buffer = np.array(flatten(state), dtype=float), np.empty(len(flatten(state)))
     constant_command = np.array(command, dtype=float)
     step_forth, step_back = (
-        _buffered(step, source, constant_command, target)
+        _buffer_step(step, source, constant_command, target)
         for source, target in ((even_buffer, odd_buffer), (odd_buffer, even_buffer))
     )
     records = [even_buffer.copy()]
@@ -61,7 +61,7 @@ def fly(
     return np.array(records)
 
 
-def _buffered(step: casadi.Function, x: np.ndarray, u: np.ndarray, result: np.ndarray) -> Callable[[], None]:
+def _buffer_step(step: casadi.Function, x: np.ndarray, u: np.ndarray, result: np.ndarray) -> Callable[[], None]:
     buffer, evaluate = step.buffer()
     buffer.set_arg(0, memoryview(x))
     buffer.set_arg(1, memoryview(u))
@@ -73,14 +73,14 @@ def _buffered(step: casadi.Function, x: np.ndarray, u: np.ndarray, result: np.nd
     return evaluate_once
 
 
-def state_of(vehicle: Vehicle, components: np.ndarray) -> State:
+def record_state(vehicle: Vehicle, components: np.ndarray) -> State:
     """Convert one record of `fly` to a state."""
-    return unflatten(at_rest(vehicle), (float(x) for x in components))
+    return unflatten(state_at_rest(vehicle), (float(x) for x in components))
 
 
-def states_of(vehicle: Vehicle, records: np.ndarray) -> State:
+def record_states(vehicle: Vehicle, records: np.ndarray) -> State:
     """Convert all records of `fly` to one batched state."""
-    return unflatten(at_rest(vehicle), iter(records.T))
+    return unflatten(state_at_rest(vehicle), iter(records.T))
 
 
 def rotation(q_WB: tuple) -> Rotation:

@@ -17,11 +17,11 @@ from samara.core import ops
 from samara.core.quantity import Scalar
 
 _NOT_COMPONENTS = (
-    *("samara.core.traced", "samara.core.ops", "samara.core.algebra", "samara.core.tree"),
+    *("samara.core.traced_scalar", "samara.core.ops", "samara.core.algebra", "samara.core.tree"),
     *("samara.core.block_ops", "samara.core.block_ops", "samara.core.block_ops"),
     *("samara.compiler", "numpy", "jax", "contextlib", "functools"),
 )
-"""Modules that call a component or are called by it: errors never name a line of theirs."""
+"""Modules that call a component or are called by it: errors never refer to lines of these modules."""
 _EQUIVALENTS = {
     **{"max": "maximum", "min": "minimum", "fmax": "maximum", "fmin": "minimum", "clip": "clamp"},
     **{
@@ -48,7 +48,7 @@ class TraceError(TypeError):
     """A component does something with a traced scalar that cannot be traced; the message is one sentence."""
 
 
-def _refusal(reason: str, remedy: str) -> Callable[..., Any]:
+def _make_refusal(reason: str, remedy: str) -> Callable[..., Any]:
     """Create a method that raises a TraceError about the component's line that called it."""
 
     def refuse(self: Any, *arguments: Any) -> Any:
@@ -57,7 +57,7 @@ def _refusal(reason: str, remedy: str) -> Callable[..., Any]:
     return refuse
 
 
-_NO_NUMBER = "the number is known only when the compiled code runs"
+_NO_NUMBER_REASON = "the number is known only when the compiled code runs"
 _OPS_REMEDY = "use samara.core.ops, or declare the component as not traced"
 
 
@@ -133,19 +133,21 @@ class TracedScalar:
     def __pos__(self) -> Scalar:
         return self
 
-    __bool__ = _refusal(
+    __bool__ = _make_refusal(
         "a traced scalar is neither true nor false",
         "use samara.core.ops.where instead of if, and samara.core.ops.logical_and and logical_or instead of and and or",
     )
-    __float__ = __int__ = __index__ = __complex__ = __round__ = _refusal(_NO_NUMBER, _OPS_REMEDY)
-    __floordiv__ = __rfloordiv__ = _refusal(_NO_NUMBER, "use samara.core.ops.floor(a / b) instead of a // b")
-    __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refusal(
-        _NO_NUMBER, "use a - b * samara.core.ops.floor(a / b) instead of a % b, or samara.core.ops.wrap_angle"
+    __float__ = __int__ = __index__ = __complex__ = __round__ = _make_refusal(_NO_NUMBER_REASON, _OPS_REMEDY)
+    __floordiv__ = __rfloordiv__ = _make_refusal(
+        _NO_NUMBER_REASON, "use samara.core.ops.floor(a / b) instead of a // b"
+    )
+    __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _make_refusal(
+        _NO_NUMBER_REASON, "use a - b * samara.core.ops.floor(a / b) instead of a % b, or samara.core.ops.wrap_angle"
     )
 
     def __format__(self, specification: str) -> str:
         if specification:
-            raise trace_error(_NO_NUMBER, "format numbers outside the traced function")
+            raise trace_error(_NO_NUMBER_REASON, "format numbers outside the traced function")
         return str(self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -168,11 +170,11 @@ def trace_error(reason: str, remedy: str) -> TraceError:
     while caller is not None and not _is_component(caller.f_globals):
         caller = caller.f_back  # type: ignore[assignment]
     frame = caller or frame
-    return _error(frame.f_code, frame.f_lasti, frame.f_lineno, reason, remedy)
+    return _make_trace_error(frame.f_code, frame.f_lasti, frame.f_lineno, reason, remedy)
 
 
 @contextmanager
-def tracing() -> Iterator[None]:
+def locate_trace_errors() -> Iterator[None]:
     """Turn a TypeError of a traced component, or a missing attribute of a traced scalar, into a TraceError with its line."""
     try:
         yield
@@ -185,7 +187,7 @@ def tracing() -> Iterator[None]:
         if innermost is None:
             raise
         code, instruction, line = innermost.tb_frame.f_code, innermost.tb_lasti, innermost.tb_lineno
-        raise _error(code, instruction, line, str(error), _OPS_REMEDY) from error
+        raise _make_trace_error(code, instruction, line, str(error), _OPS_REMEDY) from error
 
 
 def _innermost_component(traceback: TracebackType | None) -> TracebackType | None:
@@ -202,7 +204,7 @@ def _is_component(names: dict[str, Any]) -> bool:
     return not any(module == prefix or module.startswith(f"{prefix}.") for prefix in _NOT_COMPONENTS)
 
 
-def _error(code: CodeType, instruction: int, line: int, reason: str, remedy: str) -> TraceError:
+def _make_trace_error(code: CodeType, instruction: int, line: int, reason: str, remedy: str) -> TraceError:
     text = _expression(code, instruction) or linecache.getline(code.co_filename, line).strip()
     quoted = f"`{text}` " if text else ""
     return TraceError(

@@ -12,7 +12,7 @@ RADIUS, ARM = 0.127, 0.25
 MOTOR = Lag(100.0, 1000.0, 0.03, 0.05)
 
 
-def stacked(arms: int, gap: float = 0.1, *, coaxial: bool = True, mass: float = 1.0) -> Vehicle:
+def coaxial_vehicle(arms: int, gap: float = 0.1, *, coaxial: bool = True, mass: float = 1.0) -> Vehicle:
     """Build two counter-rotating propellers of 10 inch on each arm, `gap` apart; `mass` per arm  [m, kg]."""
     rotors = []
     for k in range(arms):

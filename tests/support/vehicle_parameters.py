@@ -10,7 +10,7 @@ import samara
 ONE_OF_EACH = ("crazyflie_documented", "hakoniwa", "rigid_body_quadrotor")  # lag, DC motors on a battery, wrench
 
 
-def shipped(names: Iterable[str] | None = None) -> list[Any]:
+def shipped_vehicle_parameters(names: Iterable[str] | None = None) -> list[Any]:
     """Return names for `parametrize`; vehicles similar to another one are marked long."""
     return [
         pytest.param(name, marks=() if name in ONE_OF_EACH else pytest.mark.long)

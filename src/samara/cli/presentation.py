@@ -7,7 +7,7 @@ from typing import Annotated
 from samara.cli.console import progress_bar, say
 from samara.cli.options import Recording, argument, option, out_option, split_words
 
-SUBJECTS_HELP = (
+SUBJECT_HELP = (
     "Subjects, separated by commas: position, velocity, attitude, rates, motors, wind, battery, estimate, spectra, path, top. "
     "Default: all that the recording contains."
 )
@@ -15,21 +15,21 @@ SUBJECTS_HELP = (
 
 def plot(
     run: Recording,
-    what: Annotated[str, option("--what", SUBJECTS_HELP)] = "",
-    out: Annotated[Path | None, out_option("Output folder; default: beside the recording.")] = None,
+    subject: Annotated[str, option("--subject", SUBJECT_HELP)] = "",
+    out: Annotated[Path | None, out_option("Folder for the pictures; default: beside the recording.")] = None,
 ) -> None:
     """Draw a recording, one PNG file per subject."""
     from samara.record.load import load_run
     from samara.view.plot.plots import draw_all
 
-    for path in draw_all(load_run(run, whole=False), out or run.with_suffix(""), split_words(what)):
+    for path in draw_all(load_run(run, all_rows=False), out or run.with_suffix(""), split_words(subject)):
         say(str(path))
 
 
 def report(
     runs: Annotated[list[Path], argument("Recordings: one is described in full, several are compared.")],
     out: Annotated[
-        Path | None, out_option("HTML file; default: beside the recording; report.html for several.")
+        Path | None, out_option("File for the page (.html); default: beside the recording, for several report.html.")
     ] = None,
 ) -> None:
     """Write a report on one recording, or a comparison of several, as one HTML file with its pictures."""
@@ -43,7 +43,7 @@ def report(
 
 def render(
     run: Recording,
-    out: Annotated[Path, out_option("Film (.mp4 or .gif) or picture (.png) to write.")] = Path("flight.gif"),
+    out: Annotated[Path, out_option("File for the film (.mp4 or .gif) or the picture (.png).")] = Path("flight.gif"),
     fps: Annotated[float | None, option("--fps", "Frames per second; default: 30, for a GIF 10.")] = None,
     size: Annotated[str | None, option("--size", "Size in pixels; default: 960x720, for a GIF 480x360.")] = None,
     speed: Annotated[
@@ -69,7 +69,7 @@ def render(
     from samara.view.film.render import render as render_film
 
     recording = load_run(run)
-    film_options = {"fps": fps, "size": None if size is None else pixels(size), "speed": speed, "camera": camera}
+    film_options = {"fps": fps, "size": None if size is None else parse_size(size), "speed": speed, "camera": camera}
     film_options = {name: value for name, value in film_options.items() if value is not None}
     film = default_film(recording, out, drone=drone, start=start, stop=stop, **film_options)
     columns = (TextColumn("rendering"), BarColumn(), TextColumn("{task.completed:.0f} frames"), TimeRemainingColumn())
@@ -78,7 +78,7 @@ def render(
     say(str(path))
 
 
-def pixels(text: str) -> tuple[int, int]:
+def parse_size(text: str) -> tuple[int, int]:
     """Parse '960x720' into width and height."""
     width, cross, height = text.lower().partition("x")
     if not (cross and width.isdecimal() and height.isdecimal()):
