@@ -32,10 +32,8 @@ radius = {radius:.3f}
 def forest_toml(seed: int, vehicle: str = "crazyflie") -> str:
     start, goal = TASK.reset(Draw.from_generator(np.random.default_rng(seed)), trim_drone(vehicle))
     start_W, goal_W = ([round(float(x), 3) for x in p_W] for p_W in (start.p_W, GOAL_W))
-    text = SCENARIO.format(seconds=TASK.seconds, vehicle=vehicle, start=start_W, to=goal_W)
-    return text + "".join(
-        COLUMN.format(k=k, high=MAX_HEIGHT_M + 3.0, **c._asdict()) for k, c in enumerate(goal.columns)
-    )
+    text, high = SCENARIO.format(seconds=TASK.seconds, vehicle=vehicle, start=start_W, to=goal_W), MAX_HEIGHT_M + 3.0
+    return text + "".join(COLUMN.format(k=k, high=high, **c._asdict()) for k, c in enumerate(goal.columns))
 
 
 if __name__ == "__main__":

@@ -62,13 +62,13 @@ def test_samara_compare(monkeypatch, capsys, tmp_path):
 OWN = """
 from samara.control.geometric import geometric
 
-made = {}
+controllers = {}
 
 
-def mine(state, reference, vehicle, memory):
-    if vehicle not in made:
-        made[vehicle] = geometric(vehicle)
-    return made[vehicle](state, reference, vehicle, memory)
+def mine(state, reference, vehicle, controller_state):
+    if vehicle not in controllers:
+        controllers[vehicle] = geometric(vehicle)
+    return controllers[vehicle](state, reference, vehicle, controller_state)
 
 
 GAIN = 3.0

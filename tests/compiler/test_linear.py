@@ -108,5 +108,5 @@ def test_invalid_arguments_are_refused():
     vehicle = samara.vehicle("crazyflie_documented")
     with pytest.raises(ValueError, match="states = 'some': expected one of rigid, all"):
         samara.linearize(vehicle, states="some")
-    with pytest.raises(ValueError, match="a state without a command"):
+    with pytest.raises(ValueError, match="only one of state and command is given: expected both"):
         samara.linearize(vehicle, samara.hover(vehicle)[0])

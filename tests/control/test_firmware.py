@@ -227,8 +227,8 @@ def test_its_process_ends_with_a_parent_that_is_killed():
     program = (
         f"import sys; sys.path.insert(0, {STAND_IN!r})\n"
         "from samara.control.crazyflie_firmware.controller import FirmwareProcess\n"
-        "own = FirmwareProcess('pid')\n"
-        "print(own._process.pid, flush=True)\n"
+        "firmware = FirmwareProcess('pid')\n"
+        "print(firmware._process.pid, flush=True)\n"
         "import time; time.sleep(600)\n"
     )
     with started([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:

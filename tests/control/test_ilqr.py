@@ -816,7 +816,7 @@ def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
         turn, error = fastest_turn_and_error(weight)
         assert turn < 5.0 and error < 0.05
     for module in ("controller", "flight"):
-        monkeypatch.setattr(f"samara.control.mpc.{module}.observer_for", lambda vehicle: None)
+        monkeypatch.setattr(f"samara.control.mpc.{module}.initial_lead_observer", lambda vehicle: None)
     assert fastest_turn_and_error(5e-4)[0] > 30.0
 
 

@@ -56,8 +56,8 @@ def test_modules_are_imported_where_these_names_do_not_exist():
         f"[delattr(signal, name) for name in {signals} if hasattr(signal, name)]\n"
         "import samara.cli, samara.link, samara.sim\n"
         "for package in (samara.cli, samara.link, samara.sim):\n"
-        "    for own in pkgutil.iter_modules(package.__path__):\n"
-        "        importlib.import_module(f'{package.__name__}.{own.name}')\n"
+        "    for module in pkgutil.iter_modules(package.__path__):\n"
+        "        importlib.import_module(f'{package.__name__}.{module.name}')\n"
         "print('imported')\n"
     )
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -155,7 +155,7 @@ def test_the_exact_lag_step_may_be_cut_anywhere():
 
 
 def test_speeding_up_and_slowing_down_have_their_own_time_constants():
-    """After one time constant 1 − 1/e of the step is done, with τ_rise upwards and τ_fall downwards."""
+    """After one time constant 1 − 1/e of the step is done, with τ_up upwards and τ_down downwards."""
     motor = Lag(0.0, 2500.0, 0.03, 0.05)
     done = 1.0 - math.exp(-1.0)
     assert lag_step(0.0, 1000.0, 0.03, motor) == pytest.approx(1000.0 * done, rel=1e-15)

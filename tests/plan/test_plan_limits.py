@@ -64,7 +64,11 @@ def test_limits_hold_and_one_is_met(planned):
         fractions += [motion.thrust.max() / (0.9 * max_thrust), commands.max(), 1.0 - commands.min()]
     elif vehicle.rotors:
         assert np.array(motion.command).max() <= 1.0
-        fractions += [plan.limit_usage["thrust"], plan.limit_usage["command maximum"], plan.limit_usage["rotor minimum"]]
+        fractions += [
+            plan.limit_usage["thrust"],
+            plan.limit_usage["command maximum"],
+            plan.limit_usage["rotor minimum"],
+        ]
     assert max(fractions) <= 1.0
     assert max(fractions) > 0.98
     assert plan.limit_usage[plan.tightest_limit] == pytest.approx(max(fractions), abs=0.01)

@@ -94,7 +94,7 @@ def test_stored_flights_are_plotted_and_exported(stored_run, tmp_path):
         with (tmp_path / f"{drone_record.name}.state.csv").open() as file:
             names = [re.sub(r" \[[^\]]*\]$", "", heading) for heading in next(csv.reader(file))]
         assert names == ["time", "time_us", *state_names(drone_record.vehicle)]
-        assert tmp_path / f"{drone_record.name}.outputs.csv" in paths
+        assert tmp_path / f"{drone_record.name}.derived.csv" in paths
 
 
 @pytest.mark.parametrize("schema", [str(BUS_SCHEMA_VERSION + 1), str(BUS_SCHEMA_VERSION - 1), "new", "-3", None])

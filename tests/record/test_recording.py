@@ -779,7 +779,7 @@ from samara.record.recorder import BackgroundRecorder
 from samara.record.streams import StreamBlock
 from samara.record.recorder import Recorder, Stream
 
-folder, kills, drones, most, behind = sys.argv[1], *map(int, sys.argv[2:])
+folder, kills, drones, max_seconds, in_background = sys.argv[1], *map(int, sys.argv[2:])
 fields = tuple(f"x[{i}]" for i in range(40))
 streams = [Stream(f"/drone{k}/state", fields, ("m",) * 40, "samara.State") for k in range(drones)]
 random.seed(1)
@@ -789,14 +789,14 @@ for kill in range(kills):
     if not child:
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG: it would write for ever
-        own = Recorder(f"{folder}/{kill}.mcap", streams)
-        write = BackgroundRecorder(own).write_blocks if behind else own.write_blocks
+        recorder = Recorder(f"{folder}/{kill}.mcap", streams)
+        write = BackgroundRecorder(recorder).write_blocks if in_background else recorder.write_blocks
         for second in range(10**6):
             times_us = second * 1_000_000 + 10_000 * np.arange(100)
             rows = np.outer(times_us, np.arange(1.0, 41.0)) / 7.0
             write([StreamBlock((stream.topic,), times_us, rows[:, :, None]) for stream in streams])
             done[:8] = struct.pack("<q", second + 1)
-    while struct.unpack("<q", done[:8])[0] < kill * most // kills:
+    while struct.unpack("<q", done[:8])[0] < kill * max_seconds // kills:
         time.sleep(1e-4)
     time.sleep(random.uniform(0.0, 1e-3 * drones))  # somewhere in the next chunk, or the one after
     os.kill(child, signal.SIGKILL)

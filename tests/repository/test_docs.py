@@ -15,6 +15,7 @@ import samara
 from samara.control.registry import CONTROLLERS, FIRMWARE, TRAINED
 from samara.core.integrate import FLIGHT_INTEGRATORS
 from samara.core.lazy_import import MissingExtraError
+from samara.core.quantity import FileKey
 from samara.estimate.registry import ESTIMATORS
 from samara.learn.tasks import SHIPPED
 from samara.physics.air.drag import Damping, Drag
@@ -282,8 +283,10 @@ def test_every_key_of_a_vehicle_file_is_described():
     missing = []
     for record in records:
         for field, hint in get_type_hints(record, include_extras=True).items():
-            unit = getattr(hint.__metadata__[0], "unit", None) if hasattr(hint, "__metadata__") else None
-            if unit and field != "r_B" and not any(key == field and unit in text.split(" or ") for key, text in rows):
+            notes = getattr(hint, "__metadata__", ())
+            unit = getattr(notes[0], "unit", None) if notes else None
+            key = next((note.name for note in notes if isinstance(note, FileKey)), field)
+            if unit and field != "r_B" and not any(name == key and unit in text.split(" or ") for name, text in rows):
                 missing.append(f"{record.__name__}.{field} [{unit}]")
     assert missing == []
 

@@ -28,13 +28,13 @@ import gc, samara
 vehicle = samara.vehicle("crazyflie_documented")
 state, command = samara.hover(vehicle)
 
-def grown(times):
+def resident_size(times):
     for _ in range(times):
         samara.compile(vehicle).step(state, command, 1e-3)
     gc.collect()
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 
-sizes = [grown(8), grown(12), grown(12), grown(12)]  # the first until what is freed is enough for the next
+sizes = [resident_size(n) for n in (8, 12, 12, 12)]  # the first until what is freed is enough for the next
 print(min(after - before for before, after in zip(sizes, sizes[1:])))
 """
 

@@ -22,15 +22,15 @@ if old:
 
 import samara
 
-found = {}
+digests = {}
 for flight in flights:
     name, _, controller = flight.partition(" ")
     run = samara.fly(name, settings={"duration": 0.5}, controller=controller or None)
-    for track in run.drone_records:
-        for stream, table in track.tables.items():
+    for record in run.drone_records:
+        for stream, table in record.tables.items():
             numbers = table.times_us.tobytes() + table.rows.tobytes()
-            found[f"{flight}: {track.name} {stream}"] = hashlib.sha256(numbers).hexdigest()
-print(json.dumps(found))
+            digests[f"{flight}: {record.name} {stream}"] = hashlib.sha256(numbers).hexdigest()
+print(json.dumps(digests))
 """
 
 

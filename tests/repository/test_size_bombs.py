@@ -36,10 +36,10 @@ resource.setrlimit(resource.RLIMIT_AS, (size + int(sys.argv[3]),) * 2)
 for name, bomb in BOMBS.items():
     try:
         bomb.read(paths[name])
-        said = "read"
+        result = "read"
     except BaseException as error:
-        said = f"{type(error).__name__}: {error}"
-    print(json.dumps([name, said]), flush=True)
+        result = f"{type(error).__name__}: {error}"
+    print(json.dumps([name, result]), flush=True)
 """
 
 

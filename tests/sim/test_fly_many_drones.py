@@ -75,7 +75,7 @@ def test_each_flight_of_a_team_is_the_flight_of_its_seed():
         *(("max_error", f"d{k}") for k in range(3)),
     ]
     assert all(outcome.satisfied.shape == (2,) for outcome in flights.outcomes)
-    assert str(flights).startswith("2 flights of 3 drones: 0 landed, 0 crashed, worst error")
+    assert str(flights).startswith("2 flights of 3 drones: 0 landed, 0 crashed, largest error")
 
 
 def test_vehicles_with_different_states_are_an_error():

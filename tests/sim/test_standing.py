@@ -82,7 +82,7 @@ def start_and_world(ground):
         start = HILL.tangent_plane(Vec3(0.8, 0.6, 0.0)).point_W
         return Vec3(*(float(x) for x in start)), {"world": World(terrain=HILL)}
     table = Obstacle("table", Box(Vec3(2.0, 0.0, 0.4), Vec3(0.5, 0.5, 0.4)))
-    return Vec3(2.0, 0.1, 0.8), {"world": World(solids=(table,))}
+    return Vec3(2.0, 0.1, 0.8), {"world": World(obstacles=(table,))}
 
 
 @pytest.mark.parametrize("ground", ["slope", "hill", "table"])

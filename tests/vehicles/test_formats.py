@@ -46,7 +46,9 @@ def test_the_command_writes_for_every_autopilot_and_reads_it_back(monkeypatch, c
     assert (status, err) == (0, "")
     assert {path.name for path in tmp_path.iterdir()} == {"iris.params", "iris.json", "iris.parm", "iris.txt"}
     assert "  left out: mass and inertia" in out.splitlines()
-    status, out, _ = call(monkeypatch, capsys, "vehicle", "import", "iris.params", "--defaults-from", "iris", "-o", "again.toml")
+    status, out, _ = call(
+        monkeypatch, capsys, "vehicle", "import", "iris.params", "--defaults-from", "iris", "-o", "again.toml"
+    )
     assert status == 0 and "  not in the file: body.mass" in out.splitlines()
     assert samara.vehicle("again.toml").rotors[1].r_B == samara.vehicle("iris").rotors[1].r_B
     status, _, _ = call(monkeypatch, capsys, "vehicle", "import", "iris.json", "-o", "frame.toml")

@@ -109,7 +109,7 @@ def without(name):
         (SCRIPT + "param set CA_ROTOR1_PX nan\n", "CA_ROTOR1_PX = 'nan': expected a finite number"),
         (SCRIPT + "param set CA_ROTOR1_PX 1e400\n", "expected a finite number"),
         (SCRIPT + "param set CA_ROTOR1_PX left\n", "CA_ROTOR1_PX = 'left': expected a finite number"),
-        (SCRIPT + "param set CA_ROTOR1_KM 0\n", "CA_ROTOR1_KM = 0: expected a moment"),
+        (SCRIPT + "param set CA_ROTOR1_KM 0\n", "CA_ROTOR1_KM = 0: expected a nonzero moment"),
         (SCRIPT + "param set CA_ROTOR0_AZ 0\n", "CA_ROTOR0_AX, _AY, _AZ = 0, 0, 0: expected a direction"),
         (SCRIPT + "param set MPC_THR_HOVER 1.4\n", "MPC_THR_HOVER = 1.4: expected a number between 0 and 1"),
         (SCRIPT + "param set BAT1_N_CELLS 2.5\n", "BAT1_N_CELLS = 2.5"),

@@ -204,7 +204,7 @@ def test_a_name_cannot_end_the_script():
 
 
 def test_what_cannot_be_flown_is_refused():
-    with pytest.raises(ValueError, match="'rigid_body_quadrotor': expected rotors"):
+    with pytest.raises(ValueError, match="'rigid_body_quadrotor': the page can fly only vehicles with rotors"):
         cockpit_html([samara.vehicle("rigid_body_quadrotor")])
     with pytest.raises(ValueError, match="without tilt servos"):
         cockpit_html([tricopter()])

@@ -59,7 +59,7 @@ def estimate_lag(
 ) -> LagEstimate:
     """Estimate the lag of motors from commanded and measured speeds, (rotors, n) both, by least squares.
 
-        Ωᵢ(t) = aᵢ + bᵢ lag(Ω_cmd,i(t − d); τ_rise, τ_fall)
+        Ωᵢ(t) = aᵢ + bᵢ lag(Ω_cmd,i(t − d); τ_up, τ_down)
 
     aᵢ and bᵢ are fitted per rotor, because the speed of a command varies with the battery. Consecutive residuals are
     correlated: the errors are those of sums over `CORRELATION_TIME_S`.

@@ -5,7 +5,7 @@ the point touched down; the stretch of this spring is the state of the effect. W
 nothing slips and nothing creeps. Above it the anchor is dragged along and the point slides.
 
 An upright vehicle touches the ground with its feet. The structure above a foot, up to the propellers, is an edge along body z,
-and its lower end touches: the foot, or the upper end when upside down. A vehicle without a `top` has feet only.
+and its lower end touches: the foot, or the upper end when upside down. A vehicle without a `top_height` has feet only.
 """
 
 from collections.abc import Iterator

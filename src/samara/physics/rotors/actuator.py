@@ -69,7 +69,7 @@ def scale_speed_range(motor: Lag, voltage_ratio: Duty) -> Lag:
 
 
 def time_constant(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
-    """τ_rise while speeding up, else τ_fall  [s]"""
+    """τ_up while speeding up, else τ_down  [s]"""
     return (
         where(target > speed, motor.time_constant_up, motor.time_constant_down)
         if motor.time_constant_up is not motor.time_constant_down
