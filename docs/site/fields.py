@@ -18,4 +18,4 @@ class NamedTuples(griffe.Extension):
 
 def _parameter(field: Any) -> griffe.Parameter:
     kind = griffe.ParameterKind.positional_or_keyword
-    return griffe.Parameter(field.name, annotation=field.annotation, number_type=kind, default=field.value)
+    return griffe.Parameter(field.name, annotation=field.annotation, kind=kind, default=field.value)

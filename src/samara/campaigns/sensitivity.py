@@ -25,7 +25,7 @@ class SobolIndices(NamedTuple):
 
 
 def sobol_rows(points: ArrayLike) -> Array:
-    """(n, 2k) base points to (n (k + 2), k) rows: for (a, b) the row a, k times a with one component of b, the row b
+    """Expand (n, 2k) base points (a, b) into (n (k + 2), k) rows: a, then a with each component of b in turn, then b.
 
     Points are in the unit cube, or already mapped by the quantile functions. The order is that of SALib.
     """

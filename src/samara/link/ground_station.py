@@ -141,7 +141,7 @@ class GroundStationConnection:
 
 
 class GroundStation:
-    """Executes orders one after the other; requests each every second until the autopilot has executed it."""
+    """Executes orders one after the other; repeats each request every second until the autopilot has executed it."""
 
     def __init__(
         self,

@@ -176,7 +176,7 @@ def yaw_nwu_from_ned(yaw: Angle) -> Scalar:
 
 
 def yaw_from_quat(q: Attitude) -> Scalar:
-    """ψ of the Z-Y-X Euler angles, about the third axis of the world frame of q  [rad]"""
+    """ψ, the yaw of the Z-Y-X Euler angles, about the third axis of the world frame  [rad]"""
     return euler_from_quat(q).yaw
 
 

@@ -154,7 +154,7 @@ def parse_blade(text: str, origin: str) -> tuple[Blade, Measurement | None]:
 
 
 def read_uiuc(folder: str | Path) -> dict[str, tuple[Blade, Measurement]]:
-    """Read every propeller of a folder that has geometry and measurements: volume1_geom.csv and volume1_exp.csv, or .csv.gz."""
+    """Read the propellers with geometry and measurements in a folder: volume1_geom.csv and volume1_exp.csv, or .csv.gz."""
     shapes: dict[str, list[tuple[float, float, float]]] = {}
     for row in _read_rows(Path(folder), _GEOMETRY, ("BladeName", "r/R", "c/R", "beta")):
         numbers = (_parse_cell(row, "r/R"), _parse_cell(row, "c/R"), math.radians(_parse_cell(row, "beta")))

@@ -147,12 +147,12 @@ class DroneRecord:
 
     @property
     def charge(self) -> Array | None:
-        """State of charge of the first battery, from 1 to 0; None without a battery that empties."""
+        """State of charge of the first battery, from 1 to 0; None without a battery model that discharges."""
         return self.charges[0] if self.charges else None
 
     @property
     def charges(self) -> list[Array]:
-        """State of charge of each battery, from 1 to 0; empty without a battery that empties."""
+        """State of charge of each battery, from 1 to 0; empty without a battery model that discharges."""
         table = self.tables["state"]
         return [table[name] for name in table.fields if BATTERY_CHARGE.fullmatch(name)]
 
@@ -362,7 +362,7 @@ def _describe_outcome(outcome: ExpectationResult, expect: Expectations, has_seve
 def run_from_recording(
     recording: Recording, effects: Sequence[EffectOption] = (), vehicles: Mapping[str, Vehicle] | None = None
 ) -> Run:
-    """Return the run that a recording holds; `vehicles` are the known ones by drone, whose files are not parsed."""
+    """Return the run that a recording holds; the files of drones in `vehicles` are not parsed again."""
     vehicles_by_text: dict[str, Vehicle] = {}
     try:
         drones = parse_json(recording.metadata["drones"])

@@ -106,7 +106,7 @@ class Group:
             named_rows(self.slots[name], self.templates[name]) for name in ("state", "environment")
         )
         self.tables: dict[str, RowBuffer] = {}  # recorded rows waiting to be flushed
-        self.first_ticks: dict[str, Array] = {}  # by table: the tick of its row 0
+        self.first_ticks: dict[str, Array] = {}  # the tick of row 0 of each table
         self.reference_ticks = reference_ticks
         self.reference_tables = {"reference": ReferenceTable(reference_ticks, n)}  # by slot
         self.external_references: dict[int, tuple[list[int], Array]] = {}  # by time [µs]: columns and their references

@@ -128,7 +128,7 @@ def jacobian_program(program: Program, sizes: Sequence[int], by: Sequence[int]) 
 
 
 def evaluate_jacobian(function: Callable[..., Scalar], *point: Scalar) -> Array:
-    """∂f/∂x, exact, of a function of nested tuples at a point: rows are leaves of its result, columns those of the point."""
+    """∂f/∂x at `point`, exact: one row per leaf of the function's result, one column per leaf of the point."""
     program = trace_program(lambda *x: (function(*x),), *point)
     leaves = [[float(leaf) for leaf in flatten(tree)] for tree in point]
     jacobian = jacobian_program(program, [len(group) for group in leaves], range(len(leaves)))

@@ -358,12 +358,12 @@ class RecordedMetrics:
 
     @cached_property
     def min_charge(self) -> Min:
-        """The lowest state of charge of any battery, from 1 to 0; 1 without a battery that empties."""
+        """The lowest state of charge of any battery, from 1 to 0; 1 without a battery model that discharges."""
         return Min(float(np.min(min_charge(self._drone_record.charges))))
 
     @cached_property
     def final_charge(self) -> Last[float | None]:
-        """State of charge of the first battery at the end, from 1 to 0; None without a battery that empties."""
+        """State of charge of the first battery at the end, from 1 to 0; None without a battery model that discharges."""
         charge = self._drone_record.charge
         return Last(None if charge is None else float(charge[-1]))
 

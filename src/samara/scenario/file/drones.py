@@ -41,7 +41,7 @@ def read_drones(file: TomlTable, rates: Rates, files: ReferencedFiles, home: Sit
     for table in file.tables("drones"):
         drones += _copies(table, rates, files, home, len(drones))
     if not drones:
-        raise file.missing_error("drones", "one [[drones]] at least")
+        raise file.missing_error("drones", "at least one [[drones]] table")
     if (twice := first_duplicate(drone.name for drone in drones)) is not None:
         raise file.make_error(f"two drones are called {twice!r}; expected a name for each")
     return _add_downwash(file, tuple(drones))

@@ -117,7 +117,7 @@ MIN_PARALLEL_TILE_ROWS = 64  # rows × tiles: below this, releasing the interpre
 
 
 class Cursor(NamedTuple):
-    """Progress in a span: all rows before `row` are done, and of that row all entries before `entry`."""
+    """Progress in a span: all rows before `row` are done, and all entries before `entry` in that row."""
 
     row: int
     entry: int

@@ -100,7 +100,7 @@ def battery(text: str) -> Battery:
 
 
 def _polymer_estimates(cells: int, capacity_ah: float, rating: float | None) -> tuple[UncertainValue, UncertainValue]:
-    """R = n r(Ah, C),  m = n m(Ah, C)"""
+    """R = n r(Ah, C), m = n m₁(Ah, C): resistance and mass of n cells in series, from fits of one cell."""
     source = f"fit over lithium-polymer cells of {capacity_ah:g} A h" + (
         f" and {rating:g} C" if rating else ", rating unknown"
     )

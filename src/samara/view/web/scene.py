@@ -111,7 +111,7 @@ class DroneBatch(NamedTuple):
 
 
 class WebScene:
-    """The nodes of a page's scene, and their update from a frame."""
+    """The nodes of a page's scene; a frame updates them."""
 
     def __init__(self, server: viser.ViserServer, figures: Sequence[DroneFigure], *, ground: float = 0.0) -> None:
         self.server, self.figures = server, tuple(figures)
