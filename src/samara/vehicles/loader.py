@@ -31,7 +31,6 @@ from samara.vehicles.effects import OPTIONS, EffectOption, merge_options
 from samara.vehicles.payload import Payload, with_payload
 
 SCHEMA = 1
-ALIASES = {"crazyflie_measured": "crazyflie"}  # former names of vehicles
 MOTORS: dict[str, type[Tree]] = {"lag": Lag, "dc": DcMotor}
 _SPINS = {"ccw": 1, "cw": -1}
 _LENGTH = Quantity("m", -1.0, 1.0)
@@ -51,7 +50,7 @@ def vehicle(name_or_path: str | Path, *, effects: Sequence[EffectOption] = (), *
 
     `effects` adds effects from outside the package: the file may contain their tables, and `switch_on` accepts their names.
     """
-    text, origin, folder = VEHICLES.find(ALIASES.get(str(name_or_path), name_or_path))
+    text, origin, folder = VEHICLES.find(name_or_path)
     if folder is None and not effects:
         loaded_vehicle = _shipped_vehicle(text, origin)
     else:
