@@ -35,7 +35,7 @@ mass = { normal = [1.0, 0.05], relative = true }
 "start_W.x" = { uniform = [-0.1, 0.1] }
 """
 BATCH, BATCHES = 20, 12
-HELD = (sys.executable, TESTS / "support" / "held_command.py")
+HELD = (sys.executable, TESTS / "support" / "paused_command.py")
 TIMEOUT = 600  # [s], also on a busy machine
 
 

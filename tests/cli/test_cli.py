@@ -151,4 +151,4 @@ def test_check_lists_the_stages_and_marks_those_in_python_with_the_reason(monkey
     assert ["physics", f"{rates.physics:g}", "Hz"] in lines and ["contact", f"{rates.scenario:g}", "Hz"] in lines
     assert "in Python" not in hover
     python_stages = [line.split(maxsplit=3) for line in stack.splitlines() if "in Python" in line]
-    assert python_stages == [["downwash", "50", "Hz", "in Python: downwash of all on all"]]
+    assert python_stages == [["downwash", "50", "Hz", "in Python: downwash between drones"]]

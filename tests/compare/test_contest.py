@@ -56,7 +56,7 @@ def test_samara_compare(monkeypatch, capsys, tmp_path):
     assert (tmp_path / "compare.png").read_bytes().startswith(b"\x89PNG")
     status, _, err = call(monkeypatch, capsys, "compare", "--controller", "magic")
     assert status == 2
-    assert err.startswith("samara: no controller 'magic'; expected some of geometric, ")
+    assert err.startswith("samara: no controller 'magic'; expected one of geometric, ")
 
 
 OWN = """

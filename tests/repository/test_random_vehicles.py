@@ -15,7 +15,7 @@ def all_fly(verdict):
     """Take-off, hover at 1.5 m, a step of 2 m with less than 15 % overshoot within ten seconds, and a landing on the feet"""
     assert verdict.hover.max() < 0.02
     assert verdict.overshoot.max() < 0.15
-    assert verdict.settled.max() < 10.0
+    assert verdict.settling_time.max() < 10.0
     assert verdict.landed.all()
 
 
