@@ -93,7 +93,7 @@ def test_flights_held_out_are_predicted_by_the_others(own_flight, monkeypatch):
         training_sets.append({flight.name for flight in flights})
         return original(flights, start, **options | {"predictor": False})
 
-    monkeypatch.setattr(scores_module, "identified", spy)
+    monkeypatch.setattr(scores_module, "identify_resampled", spy)
     names = ("a", "b")
     predictions = cross_validate([samples._replace(name=name) for name in names], vehicle)
     assert [prediction.samples.name for prediction in predictions] == list(names) and training_sets == [{"b"}, {"a"}]

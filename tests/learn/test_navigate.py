@@ -176,7 +176,7 @@ def fly_forest(policy, change=("", ""), seconds=0.2):
 
 def test_a_policy_that_looks_needs_a_camera(policy):
     camera = 'part = "d435", name = "camera", width = 64, height = 48, min_range = 0.05'
-    with pytest.raises(ValueError, match="drone: its policy flies by a depth camera; expected one among its sensors"):
+    with pytest.raises(ValueError, match="drone: its policy uses a depth camera; expected one among its sensors"):
         fly_forest(policy, (camera, 'part = "bmi088"'))
     with pytest.raises(ValueError, match="60 × 48 pixels has no 16 × 6 equal blocks"):
         fly_forest(policy, ("width = 64", "width = 60"))
