@@ -141,7 +141,7 @@ def table(rows):
     for row in rows:
         unit = f" {row.unit}" if row.unit else ""
         ends = f"{row.predicted.low:.3g} to {row.predicted.high:.3g}"
-        mark = "" if row.held else "outside"
+        mark = "" if row.is_inside else "outside"
         error = f"{100.0 * row.error:+.0f} %"
         numbers = f"{row.published:.3g}{unit} | {row.predicted.value:.3g}{unit} | {ends}"
         lines.append(f"| {row.aircraft} | {row.quantity} | {numbers} | {error} | {mark} |")
@@ -154,7 +154,7 @@ def median_and_worst(rows, quantity):
     return (
         float(np.median(errors)),
         max(errors),
-        math.fsum(row.held for row in rows if row.quantity.startswith(quantity)),
+        math.fsum(row.is_inside for row in rows if row.quantity.startswith(quantity)),
     )
 
 
