@@ -75,7 +75,7 @@ export class Plumb {
     this.strip.start();
     for (let k = 0; k <= 40; k++) {
       const angle = (2 * Math.PI * k) / 40, radial = vec(Math.cos(angle), Math.sin(angle), 0);
-      this.strip.point(add(vec(p.x, p.y, 0.004), scale(radial, radius)), vec(-aside.y * 0.05, radial.x * 0.05, 0), colour, 0.55 * visibility);
+      this.strip.point(add(vec(p.x, p.y, 0.004), scale(radial, radius)), vec(-radial.y * 0.05, radial.x * 0.05, 0), colour, 0.55 * visibility);
     }
     this.strip.draw();
   }
