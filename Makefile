@@ -43,7 +43,7 @@ bench/.venv/installed: bench/peers.txt
 
 gallery: install ## draw every picture of the documentation again
 	PYTHONPATH=docs $(BIN)/python -m figures.gallery docs/images
-	PYTHONPATH=docs $(BIN)/python -m figures.models docs/models.md
+	PYTHONPATH=docs $(BIN)/python -m figures.models docs/explanation/models.md
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv/docs ## build the documentation site: out/site/index.html

@@ -19,7 +19,10 @@ from samara.vehicles.shape import COLOURS, INK
 from samara.vehicles.trim import hover
 from samara.view.plot.style import samara_style
 
-MEASURED = ((0.34e-3, 0.43e-3), (0.40e-3, 0.49e-3))  # [N m per m/s] about x and y, seven flights: docs/validation.md
+MEASURED = (
+    (0.34e-3, 0.43e-3),
+    (0.40e-3, 0.49e-3),
+)  # [N m per m/s] about x and y, seven flights: docs/evidence/validation.md
 ROLL, PITCH = 0.12, 0.14
 
 

@@ -1,4 +1,4 @@
-"""Pictures of the campaign in docs/campaigns.md: `PYTHONPATH=docs python -m figures.campaign docs/images`."""
+"""Pictures of the campaign in docs/howto/campaigns.md: `PYTHONPATH=docs python -m figures.campaign docs/images`."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ from samara.core.atomic_files import atomic_write
 from samara.view.plot import campaign as draw
 from samara.view.plot.style import samara_style
 
-PAGE = Path(__file__).parents[1] / "campaigns.md"
+PAGE = Path(__file__).parents[1] / "howto" / "campaigns.md"
 FACTORS = ("wind.mean_W.x", "wind.sigma", "mass")
 DPI = 95  # [dots per inch]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from samara.core.atomic_files import atomic_write
 
 FLIGHTS, INTERACTION, PROPELLERS = "SAMARA_FLIGHTS", "SAMARA_INTERACTION", "SAMARA_PROPELLERS"
-WAYPOINTS = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as in docs/planning.md
+WAYPOINTS = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as in docs/howto/plan-fastest.md
 YAW_DEG = (0, 0, 90, 180, 180, 270)
 CONTROLLERS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")
 MAX_GIF_BYTES = 2_500_000  # [bytes], limit for readers of the README
@@ -55,7 +55,7 @@ def trajectories(folder: Path) -> None:
 
 
 def plan(folder: Path) -> None:
-    """plan.png: the fastest trajectory of docs/planning.md"""
+    """plan.png: the fastest trajectory of docs/howto/plan-fastest.md"""
     from samara import vehicle
     from samara.plan.time_optimal import PlanLimits, plan_fastest
     from samara.view.plot.plan import draw_plan
@@ -76,7 +76,7 @@ def controllers(folder: Path) -> None:
 
 
 def validation(folder: Path) -> None:
-    """validation.png and the tables of docs/validation.md: vehicles against real flights"""
+    """validation.png and the tables of docs/evidence/validation.md: vehicles against real flights"""
     from figures.validation import write_validation
 
     if flights := _external_folder(FLIGHTS, "validation.png and its page are"):
@@ -84,7 +84,7 @@ def validation(folder: Path) -> None:
 
 
 def campaign(folder: Path) -> None:
-    """campaign_rates.png, campaign_map.png: the campaign of docs/campaigns.md"""
+    """campaign_rates.png, campaign_map.png: the campaign of docs/howto/campaigns.md"""
     from figures.campaign import draw_campaign
 
     draw_campaign(folder)
@@ -185,7 +185,7 @@ def estimators(folder: Path) -> None:
 
 
 def sensors(folder: Path) -> None:
-    """sensors-allan.png, sensors-eyes.png: by the code blocks of docs/sensors.md"""
+    """sensors-allan.png, sensors-eyes.png: by the code blocks of docs/reference/sensors.md"""
     page = (folder.parent / "sensors.md").read_text(encoding="utf-8")
     old_folder, names = Path.cwd(), {"__name__": "sensors"}
     with tempfile.TemporaryDirectory() as work_folder:

@@ -1,4 +1,4 @@
-"""Pictures of an identification, from the flight that docs/identify.md plans, flies and identifies:
+"""Pictures of an identification, from the flight that docs/howto/identify.md plans, flies and identifies:
 `PYTHONPATH=docs python -m figures.identify docs/images`."""
 
 import sys

@@ -1,4 +1,4 @@
-"""Generate docs/models.md: every model's equations as the code computes them, validity, sources and comparison with data.
+"""Generate docs/explanation/models.md: equations as the code computes them, validity, sources, comparison with data.
 
 `make gallery` writes it. Equations come from the functions, costs are counted; the table `MODELS` adds the other texts. A new
 model is one entry of it.
@@ -105,7 +105,7 @@ _LISTED_MODELS = (
         "Newton's and Euler's laws; Hakoniwa for the forms in body velocities and Euler angles.",
         "Jacobi's elliptic functions for 10 s to 1e-8 (`test_tumbling_follows_jacobi_s_elliptic_functions`). Real "
         "flights, predicted by a vehicle identified on others: 6 cm RMS after half a second, where constant velocity is 14 cm "
-        "off ([validation](validation.md), "
+        "off ([validation](../evidence/validation.md), "
         "`test_half_a_second_of_a_real_flight`).",
         described=(multirotor.derivative,),
         effects=((propulsion.COMMANDED_WRENCH, ()),),
@@ -378,7 +378,7 @@ _LISTED_MODELS = (
         "A. R. S. Bramwell, *Helicopter Dynamics* (2001).",
         "The blade's differential equation (`test_a_blade_that_is_left_to_flap_settles_on_this_lean`). Of the "
         "moment that flights of a Crazyflie "
-        "show, 0.4 mN·m for each m/s, it explains a third ([validation](validation.md#what-the-rotation-lacks)).",
+        "show, 0.4 mN·m for each m/s, it explains a third ([validation](../evidence/validation.md#what-the-rotation-lacks)).",
         effects=((rotor_air_effects.FLAPPING, flapping.Flapping(2.0, 2e-5, 0.0, 1.0)),),
     ),
     Model(
@@ -402,8 +402,8 @@ _LISTED_MODELS = (
         "coefficients belong to an airframe.",
         "Its form is ours: the tangent of the wake's skew, times thrust and arm.",
         "Seven flights of a Crazyflie, 0.34 to 0.49 mN·m for each m/s, 86 to 96 % of the variance of the torque that is "
-        "left over ([validation](validation.md#what-the-rotation-lacks)); its limits by symmetry and momentum theory "
-        "(`test_with_equal_coefficients_it_turns_with_the_axes`, `test_it_falls_with_climb`).",
+        "left over ([validation](../evidence/validation.md#what-the-rotation-lacks)); its limits by symmetry and "
+        "momentum theory (`test_with_equal_coefficients_it_turns_with_the_axes`, `test_it_falls_with_climb`).",
         effects=((rotor_air_effects.AIRSPEED_MOMENT, airspeed_moment.AirspeedMoment(0.13, 0.13)),),
         picture="airspeed_moment.png",
     ),
@@ -645,7 +645,7 @@ MODELS = (*_LISTED_MODELS, *_derived_models())
 
 BLADE_SECTION = """## Blade element momentum theory
 
-From the shape of a blade to CT, CP and CH: [`propeller/bem.py`](../src/samara/propeller/bem.py). It solves an equation for
+From the shape of a blade to CT, CP and CH: [`propeller/bem.py`](../../src/samara/propeller/bem.py). It solves an equation for
 every annulus of the disc, so it is not a formula to print and never inside a step; its equations are in [a rotor's
 air](rotor.md#from-the-shape-of-a-blade), and a polynomial fitted to it flies as the effect `rotor_fit`.
 
@@ -655,13 +655,13 @@ air](rotor.md#from-the-shape-of-a-blade), and a polynomial fitted to it flies as
 - **Against data**: all 79 propellers of UIUC's volume 1 with a measured blade, median error CT 7.6 %, CP 7.0 %
   (`test_every_measured_propeller_with_a_known_blade`).
 
-![CT, CP and efficiency of four propellers](images/rotor_bem.png)
+![CT, CP and efficiency of four propellers](../images/rotor_bem.png)
 """
 
 HEAD = r"""# Models
 
 Every model's equations as the code computes them. `make gallery` generates this page: `equation` of
-`docs/tools/latex.py` calls the functions of [`samara.physics`](../src/samara/physics) with SymPy
+`docs/tools/latex.py` calls the functions of [`samara.physics`](../../src/samara/physics) with SymPy
 symbols. The printed equations are those that run, and a test computes every line at random points against its function.
 [Physics](physics.md) describes the structure of the
 files.
@@ -750,7 +750,7 @@ def _stem(file: ModuleType) -> str:
 
 
 def page() -> str:
-    """Return the text of docs/models.md."""
+    """Return the text of docs/explanation/models.md."""
     head = HEAD.replace("BASE", str(instructions(iris())))
     contents = " · ".join(f"[{model.title}](#{_anchor(model.title)})" for model in MODELS)
     sections = [section(model) for model in MODELS]
@@ -765,7 +765,7 @@ def _anchor(title: str) -> str:
 def section(model: Model) -> str:
     """Return the section of one model: summary, equations, letters, validity, source and cost."""
     paths = [file.__name__.replace(".", "/").removeprefix("samara/") + ".py" for file in model.files]
-    links = [f"[`{path}`](../src/samara/{path})" for path in paths]
+    links = [f"[`{path}`](../../src/samara/{path})" for path in paths]
     paragraph = model.summary or (inspect.getdoc(model.files[0]) or "").partition("\n\n")[0].replace("\n", " ")
     sentence = paragraph.partition(". ")[0].removesuffix(".")
     parts = [f"## {model.title}", f"{sentence}. {', '.join(links)}"]
@@ -779,7 +779,7 @@ def section(model: Model) -> str:
         facts.append(f"- **Cost**: {', '.join(costs(model))}")
     parts.append("\n".join(facts))
     if model.picture:
-        parts.append(f"![{model.title}](images/{model.picture})")
+        parts.append(f"![{model.title}](../images/{model.picture})")
     return "\n\n".join(text for text in parts if text) + "\n"
 
 
@@ -813,4 +813,4 @@ def letters(equations: list[Equation]) -> str:
 
 
 if __name__ == "__main__":
-    write_text(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/models.md"), page())
+    write_text(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/explanation/models.md"), page())

@@ -1,4 +1,4 @@
-"""The racer of docs/own-drone.md to scale: `PYTHONPATH=docs python -m figures.own_drone docs/images` draws it."""
+"""The racer of docs/tutorials/own-drone.md to scale: `PYTHONPATH=docs python -m figures.own_drone docs/images` draws it."""
 
 import sys
 from pathlib import Path

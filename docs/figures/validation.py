@@ -1,4 +1,4 @@
-"""Picture and tables of docs/validation.md, from NanoBench's flights:
+"""Picture and tables of docs/evidence/validation.md, from NanoBench's flights:
 `PYTHONPATH=docs python -m figures.validation FOLDER docs`."""
 
 import sys
@@ -49,7 +49,7 @@ def write_validation(flights: str | Path, docs: str | Path) -> None:
         "numbers": parameter_table(identification),
         "damping": damping_table(logs),
     }
-    page = Path(docs) / "validation.md"
+    page = Path(docs) / "evidence" / "validation.md"
     write_text(page, fill_sections(page.read_text(encoding="utf-8"), parts))
     draw_validation([_select_models(score) for score in scores], Path(docs) / "images" / "validation.png")
 

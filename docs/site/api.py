@@ -40,7 +40,7 @@ def pages() -> list[tuple[str, str, str]]:
 def imported_modules() -> set[str]:
     """Return the modules that documentation and examples import from."""
     texts = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "examples").glob("*.py")]
-    for page in (REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")):
+    for page in (REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")):
         texts += BLOCK.findall(page.read_text(encoding="utf-8"))
     nodes = [node for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
     return {node.module for node in nodes if node.module and node.module.startswith("samara.")}

@@ -391,7 +391,7 @@ int main(void)
 
 def test_the_program_of_the_documentation_flies(iris, tmp_path, repository):
     """Compiled and run as on the page; after one second the state is Python's, and the output is that of the page."""
-    page = (repository / "docs" / "export.md").read_text(encoding="utf-8")
+    page = (repository / "docs" / "howto" / "export-c.md").read_text(encoding="utf-8")
     (tmp_path / "main.c").write_text(re.search(r"^```c\n(.*?)^```$", page, re.MULTILINE | re.DOTALL).group(1))
     run(
         compiler(), *STRICT, f"-I{iris.header.parent}", tmp_path / "main.c", iris.object, "-lm", "-o", tmp_path / "main"
@@ -432,7 +432,7 @@ def test_the_readme_of_a_vehicle_that_cannot_hover_starts_at_rest(tmp_path):
 
 def test_the_stack_in_the_documentation_is_the_headers(iris, repository):
     (size,) = re.findall(r"(\d+) KB of\s+\W*stack", iris.header.read_text())
-    assert f"{size} KB for the Iris" in (repository / "docs" / "export.md").read_text(encoding="utf-8")
+    assert f"{size} KB for the Iris" in (repository / "docs" / "howto" / "export-c.md").read_text(encoding="utf-8")
 
 
 def test_code_allocates_nothing_and_has_no_mutable_data(shipped):

@@ -519,7 +519,9 @@ def test_a_failure_stops_the_physical_propulsor_whatever_its_channel(iris, order
 # The pages ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", ["coming-from.md", "conventions.md", "documents.md", "errata.md"])
+@pytest.mark.parametrize(
+    "page", ["howto/coming-from.md", "reference/conventions.md", "evidence/documents.md", "evidence/errata.md"]
+)
 def test_every_samara_name_on_the_pages_exists(repository, page):
     """`samara.physics.rotors.rotor.rotor_wrench` resolves; a renamed name is detected."""
     text = (repository / "docs" / page).read_text(encoding="utf-8")

@@ -295,7 +295,7 @@ def test_wrong_input_is_one_sentence(modules):
 
 
 def test_the_programs_of_the_documentation_print_what_it_says(tmp_path, repository):
-    page = (repository / "docs" / "javascript.md").read_text(encoding="utf-8")
+    page = (repository / "docs" / "howto" / "export-javascript.md").read_text(encoding="utf-8")
     write_engine_js(tmp_path)
     write_js(samara.vehicle("iris"), tmp_path)
     programs = re.findall(r"^```js\n(.*?)^```\n\n```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

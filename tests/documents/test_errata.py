@@ -22,7 +22,7 @@ UNDECIDED = "decided; proven with the solver"
 
 @pytest.fixture(scope="module")
 def page(repository) -> str:
-    return (repository / "docs" / "errata.md").read_text(encoding="utf-8")
+    return (repository / "docs" / "evidence" / "errata.md").read_text(encoding="utf-8")
 
 
 def test_every_test_the_errata_name_exists(page):

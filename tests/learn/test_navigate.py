@@ -196,7 +196,7 @@ def test_in_flight_it_acts_on_the_pictures_that_were_heard(policy):
 
 
 def test_the_shipped_policy_is_small_and_finds_its_way():
-    """The first forest of the picture in docs/policies.md, with noise, delay and lost pixels of the camera"""
+    """The first forest of the picture in docs/reference/policy-file.md, with noise, delay and lost pixels of the camera"""
     bundled = bundled_policy("navigate")
     assert len(dict(bundled.files)["weights.safetensors"]) < 100_000 and bundled.observation == "depth"
     run = samara.fly(parse_scenario(forest_toml(1), "forest"))

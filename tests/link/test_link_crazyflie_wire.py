@@ -299,7 +299,7 @@ def test_cflib_flies_two_drones_by_setpoints_and_by_high_level_orders(tmp_path, 
 
 def test_the_script_of_the_page_flies(tmp_path, one_at_a_time):  # noqa: F811
     """Half a metre ahead, a quarter turn to the left, half a metre ahead."""
-    page = (REPOSITORY / "docs" / "crazyflie.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "howto" / "crazyflie-scripts.md").read_text(encoding="utf-8")
     (script,) = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     simulation, _ = fly_with_cflib(script, tmp_path)
     snapshot, start = simulation.fleet.links.by_drone[0].link.server.log_snapshot, simulation.scenario.drones[0].start_W

@@ -187,13 +187,13 @@ def decisions(tree: ast.AST) -> list[int]:
 
 
 def test_the_documented_table_is_the_registry():
-    text = (REPOSITORY / "docs" / "autopilots.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "howto" / "autopilots.md").read_text(encoding="utf-8")
     table = documented_table()
-    assert table in text, f"expected in docs/autopilots.md:\n{table}"
+    assert table in text, f"expected in docs/howto/autopilots.md:\n{table}"
 
 
 def documented_table() -> str:
-    """The options of each autopilot in a scenario, as in docs/autopilots.md."""
+    """The options of each autopilot in a scenario, as in docs/howto/autopilots.md."""
     rows = [
         "| `type` | rate [Hz] | sensors | `outputs` | `mode` | `convention` | environment variable |",
         "|" + "---|" * 7,

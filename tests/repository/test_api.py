@@ -137,7 +137,7 @@ FILES = {"samara.parm"}  # names of files on the pages, not of Python
 @pytest.mark.long
 def test_every_path_on_the_pages_is_there_after_a_plain_import(repository):
     """`samara.control.ILQR` as the pages write it, in a process that has imported nothing but `samara`."""
-    pages = [*repository.glob("README*.md"), *(repository / "docs").glob("*.md")]
+    pages = [*repository.glob("README*.md"), *(repository / "docs").rglob("*.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     paths = sorted(set(re.findall(r"(?<![\w./-])samara(?:\.[A-Za-z_]\w*)+", text)) - FILES)
     assert {

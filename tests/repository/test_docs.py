@@ -29,7 +29,7 @@ from samara.scenario.snapshot import SENSOR_FAULTS
 from samara.sensors.registry import SENSOR_TYPES, part_names
 from samara.wind.registry import WINDS
 
-CARRYING_ON = [REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "docs" / "architecture.md"]
+CARRYING_ON = [REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "docs" / "explanation" / "architecture.md"]
 PAGES = sorted([*REPOSITORY.glob("README*.md"), CARRYING_ON[0], *(REPOSITORY / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -61,42 +61,42 @@ def test_pages_have_python_to_run():
     for name in (
         "README.md",
         "CONTRIBUTING.md",
-        "docs/architecture.md",
+        "docs/explanation/architecture.md",
         "docs/index.md",
-        "docs/vehicles.md",
-        "docs/exchange.md",
-        "docs/own-drone.md",
-        "docs/frames.md",
-        "docs/physics.md",
-        "docs/compile.md",
-        "docs/export.md",
-        "docs/javascript.md",
-        "docs/web.md",
-        "docs/engine.md",
-        "docs/rigid-body.md",
-        "docs/drone-physics.md",
-        "docs/conventions.md",
-        "docs/coming-from.md",
-        "docs/trajectories.md",
-        "docs/scenarios.md",
-        "docs/campaigns.md",
-        "docs/recording.md",
-        "docs/plots.md",
-        "docs/viewer.md",
-        "docs/control.md",
-        "docs/controllers.md",
-        "docs/ilqr.md",
-        "docs/planning.md",
-        "docs/identify.md",
-        "docs/validation.md",
-        "docs/sensors.md",
-        "docs/autopilots.md",
-        "docs/ros2.md",
-        "docs/rotor.md",
-        "docs/wind.md",
-        "docs/neighbours.md",
-        "docs/structure.md",
-        "docs/estimators.md",
+        "docs/reference/vehicle-file.md",
+        "docs/howto/import-vehicle.md",
+        "docs/tutorials/own-drone.md",
+        "docs/explanation/frames.md",
+        "docs/explanation/physics.md",
+        "docs/howto/compile.md",
+        "docs/howto/export-c.md",
+        "docs/howto/export-javascript.md",
+        "docs/howto/web-page.md",
+        "docs/evidence/engine.md",
+        "docs/evidence/rigid-body.md",
+        "docs/evidence/drone-physics.md",
+        "docs/reference/conventions.md",
+        "docs/howto/coming-from.md",
+        "docs/howto/trajectories.md",
+        "docs/howto/fly-scenarios.md",
+        "docs/howto/campaigns.md",
+        "docs/howto/recording.md",
+        "docs/howto/plots.md",
+        "docs/howto/viewer.md",
+        "docs/explanation/control.md",
+        "docs/evidence/controllers.md",
+        "docs/explanation/mpc.md",
+        "docs/howto/plan-fastest.md",
+        "docs/howto/identify.md",
+        "docs/evidence/validation.md",
+        "docs/reference/sensors.md",
+        "docs/howto/autopilots.md",
+        "docs/howto/ros2.md",
+        "docs/explanation/rotor.md",
+        "docs/reference/wind.md",
+        "docs/explanation/neighbours.md",
+        "docs/explanation/structure.md",
+        "docs/reference/estimators.md",
     ):
         assert BLOCK.search((REPOSITORY / name).read_text(encoding="utf-8")), name
 
@@ -204,14 +204,14 @@ def test_changelog_and_citation_carry_the_version():
 @pytest.mark.parametrize(
     ("names", "page"),
     [
-        pytest.param((*SENSOR_TYPES, *part_names(), *SENSOR_FAULTS), "sensors", id="sensors"),
-        pytest.param(ESTIMATORS, "estimators", id="estimators"),
-        pytest.param(CONTROLLERS, "control", id="controllers"),
-        pytest.param((*CONTROLLERS, *TRAINED), "scenarios", id="controllers of scenarios"),
-        pytest.param(FIRMWARE, "crazyflie-firmware", id="controllers of the firmware"),
-        pytest.param(WINDS, "wind", id="winds"),
-        pytest.param(FLIGHT_INTEGRATORS, "scenarios", id="integrators"),
-        pytest.param(SHIPPED, "learn", id="tasks"),
+        pytest.param((*SENSOR_TYPES, *part_names(), *SENSOR_FAULTS), "reference/sensors", id="sensors"),
+        pytest.param(ESTIMATORS, "reference/estimators", id="estimators"),
+        pytest.param(CONTROLLERS, "explanation/control", id="controllers"),
+        pytest.param((*CONTROLLERS, *TRAINED), "howto/fly-scenarios", id="controllers of scenarios"),
+        pytest.param(FIRMWARE, "evidence/crazyflie-firmware", id="controllers of the firmware"),
+        pytest.param(WINDS, "reference/wind", id="winds"),
+        pytest.param(FLIGHT_INTEGRATORS, "howto/fly-scenarios", id="integrators"),
+        pytest.param(SHIPPED, "howto/train-policies", id="tasks"),
     ],
 )
 def test_every_registered_component_is_described(names, page):
@@ -221,8 +221,8 @@ def test_every_registered_component_is_described(names, page):
 
 
 def test_every_vehicle_is_described():
-    """docs/vehicles.md names each shipped vehicle, and README shows the command that lists them."""
-    page = (REPOSITORY / "docs" / "vehicles.md").read_text(encoding="utf-8")
+    """docs/reference/vehicle-file.md names each shipped vehicle, and README shows the command that lists them."""
+    page = (REPOSITORY / "docs" / "reference" / "vehicle-file.md").read_text(encoding="utf-8")
     assert [name for name in samara.vehicle_names() if f"`{name}`" not in page] == []
     assert "samara vehicles" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
@@ -276,8 +276,8 @@ def test_the_speeds_in_the_readme_are_the_measured_ones(page):
 
 
 def test_every_key_of_a_vehicle_file_is_described():
-    """docs/vehicles.md has a row with the unit for every field of a file, with the units it also accepts."""
-    page = (REPOSITORY / "docs" / "vehicles.md").read_text(encoding="utf-8")
+    """docs/reference/vehicle-file.md has a row with the unit for every field of a file, with the units it also accepts."""
+    page = (REPOSITORY / "docs" / "reference" / "vehicle-file.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([^|]*?) \|", page, re.MULTILINE)
     records = (Lag, DcMotor, Ideal, Thevenin, Drag, Damping, SecondOrder, Gravity, Surface, Rotor)
     missing = []
@@ -292,9 +292,10 @@ def test_every_key_of_a_vehicle_file_is_described():
 
 
 def test_every_physics_file_is_described():
-    """docs/physics.md has a row for every file without a model on docs/models.md, and none for a removed file."""
+    """The physics page has a row for every file without a model on the models page, and none for a removed file."""
     page, models = (
-        (REPOSITORY / "docs" / f"{page_name}.md").read_text(encoding="utf-8") for page_name in ("physics", "models")
+        (REPOSITORY / "docs" / "explanation" / f"{name}.md").read_text(encoding="utf-8")
+        for name in ("physics", "models")
     )
     folder = REPOSITORY / "src/samara/physics"
     files = [path.relative_to(folder).as_posix() for path in folder.rglob("*.py") if path.name != "__init__.py"]

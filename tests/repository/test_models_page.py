@@ -1,4 +1,4 @@
-"""docs/models.md prints the code's equations: every line, evaluated at random points, equals its function."""
+"""docs/explanation/models.md prints the code's equations: every line, evaluated at random points, equals its function."""
 
 import importlib
 import inspect
@@ -25,7 +25,7 @@ from samara.physics.effect import Effect
 from samara.physics.motion import body
 from samara.physics.rotors import motor, rotor
 
-PAGE = REPOSITORY / "docs" / "models.md"
+PAGE = REPOSITORY / "docs" / "explanation" / "models.md"
 POINTS = 25
 MAX_MODEL_LINES = 25  # lines of a model, on average
 MAX_ROW_CHARACTERS = 280  # characters of LaTeX in a row; wider ones do not fit on a page
@@ -170,7 +170,7 @@ def test_without_sympy_one_line_says_what_to_install(monkeypatch):
 # The page ----------------------------------------------------------------------------------------------------------
 
 
-UPDATE = "run `PYTHONPATH=docs python -m figures.models docs/models.md` and read the difference"
+UPDATE = "run `PYTHONPATH=docs python -m figures.models docs/explanation/models.md` and read the difference"
 COUNTED = re.compile(r"(?<=` )[+-]\d+|(?<=which has )\d+")
 
 

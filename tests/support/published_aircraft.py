@@ -1,6 +1,6 @@
 """The ten aircraft of published_aircraft.toml and the predictions from their parts alone: rows, and the table of the page.
 
-PYTHONPATH=tests python -m support.published_aircraft    prints the table of docs/own-drone-check.md
+PYTHONPATH=tests python -m support.published_aircraft    prints the table of docs/evidence/own-drone-check.md
 """
 
 import math

@@ -1,7 +1,7 @@
 """Motors and propellers at full throttle on stands (tests/vehicles/full_throttle_data.csv) and the predictions from their sizes
 alone.
 
-PYTHONPATH=tests python -m support.stands    prints the table of docs/own-drone-check.md
+PYTHONPATH=tests python -m support.stands    prints the table of docs/evidence/own-drone-check.md
 
 Every other motor, in the order of their names, is for fits; the others check them. Motors of 8 to 13 mm
 (tests/vehicles/small_stand_data.csv) were added later, and are in no fit.

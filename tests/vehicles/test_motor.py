@@ -111,7 +111,7 @@ def test_motors_on_stands_from_the_sizes_of_motor_and_propeller_alone():
 
 def test_what_the_page_says_of_stands_is_what_is_computed():
     """Every line of its table"""
-    page = (REPOSITORY / "docs" / "own-drone-check.md").read_text(encoding="utf-8").splitlines()
+    page = (REPOSITORY / "docs" / "evidence" / "own-drone-check.md").read_text(encoding="utf-8").splitlines()
     assert all(line in page for line in table().splitlines())
 
 

@@ -201,8 +201,8 @@ def test_a_name_nobody_knows_is_refused_with_those_that_are(arguments, complaint
 
 @pytest.mark.parametrize(("frame", "system"), EVERY)
 def test_the_documentation_prints_the_table(repository, frame, system):
-    """docs/conventions.md has a row for each, under the heading of its frame."""
-    page = (repository / "docs" / "conventions.md").read_text(encoding="utf-8")
+    """docs/reference/conventions.md has a row for each, under the heading of its frame."""
+    page = (repository / "docs" / "reference" / "conventions.md").read_text(encoding="utf-8")
     under = page.partition(f"| {frame.replace('_x', ' X')} | rotors |")[2].partition("\n\n")[0]
     numbering = NUMBERINGS[frame][system]
     rotors = ", ".join(

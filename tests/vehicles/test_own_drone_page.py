@@ -1,4 +1,4 @@
-"""docs/own-drone.md shows the output of its command."""
+"""docs/tutorials/own-drone.md shows the output of its command."""
 
 import re
 
@@ -12,7 +12,7 @@ RACER = {"mass": 0.65, "diagonal": 0.22, "motors": "2207 1950KV", "props": "5.1x
 
 
 def test_the_table_is_what_the_command_prints():
-    page = (REPOSITORY / "docs" / "own-drone.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "tutorials" / "own-drone.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"95 % interval\n ─+\n(.*?)```", page, re.DOTALL)
     printed = [" ".join(line.split()) for line in table.splitlines()]
     figures = performance_figures(assemble(parts_list(name="racer", **RACER)))

@@ -8,7 +8,7 @@ from support.repository import REPOSITORY
 from samara.vehicles.parts.motor import motor
 from samara.vehicles.parts.operating_point import drive_coefficients, full_throttle_propeller, operating_point
 
-PAGE = REPOSITORY / "docs" / "own-drone-check.md"
+PAGE = REPOSITORY / "docs" / "evidence" / "own-drone-check.md"
 
 
 @pytest.fixture(scope="module")

@@ -236,8 +236,8 @@ def test_a_body_has_a_radius_that_pushes_nothing():
 
 
 def test_every_key_of_an_optional_table_is_described(repository):
-    """docs/vehicles.md has a heading for every table, and under it a row with the unit for every field."""
-    page = (repository / "docs" / "vehicles.md").read_text(encoding="utf-8")
+    """docs/reference/vehicle-file.md has a heading for every table, and under it a row with the unit for every field."""
+    page = (repository / "docs" / "reference" / "vehicle-file.md").read_text(encoding="utf-8")
     parts = re.split(r"^##+ ", page, flags=re.MULTILINE)
     for name, option in OPTIONS.items():
         sections = [part for part in parts if part.startswith(f"`[{name}]`")]

@@ -104,7 +104,7 @@ def ros2(
     """Fly a scenario on ROS 2 topics, without a ROS installation.
 
     Publishes /clock, /tf, odometry, sensors and batteries. Subscribes to setpoints under /DRONE/command: pose, twist,
-    trajectory or motors. Pause, reset, wind and motor failures are topics too; docs/ros2.md lists them all.
+    trajectory or motors. Pause, reset, wind and motor failures are topics too; docs/howto/ros2.md lists them all.
     """
     from samara.link.ros2.node import Ros2Node
     from samara.scenario.file import load_scenario

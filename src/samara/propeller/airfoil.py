@@ -33,7 +33,7 @@ class Airfoil(NamedTuple):
 SMALL_PROPELLER = Airfoil(
     lift_slope=5.7,  # 0.9 of 2π: measured low-Reynolds airfoils, Selig et al., Summary of Low-Speed Airfoil Data (1995-97)
     zero_lift=math.radians(-4.0),  # 4 % camber as in NACA 4412 and Clark Y, the sections propeller makers name
-    stall=math.radians(13.0),  # chosen once for all propellers measured at UIUC (docs/rotor.md)
+    stall=math.radians(13.0),  # chosen once for all propellers measured at UIUC (docs/explanation/rotor.md)
     stall_width=1.0 / 30.0,
     drag=0.027,  # at Re = 10⁵; chosen once, like the stall angle
     reynolds_power=0.2,  # skin friction of a turbulent boundary layer

@@ -1,5 +1,5 @@
 """Model-predictive control by iLQR: a controller (`ILQR`) with the iLQR document's cost or a custom one (`Cost`), and its
-solver for problems of any type (`Problem`, `Solver`). See docs/ilqr.md."""
+solver for problems of any type (`Problem`, `Solver`). See docs/explanation/mpc.md."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 

@@ -4,7 +4,7 @@
     result = ilqr.solve(state, (1.0, 0.0, 1.5))        # result.controls (N, 4), result.states (N + 1, 13), result.cost
     command, controller_state = ilqr(state, (1.0, 0.0, 1.5), vehicle, ilqr.initial_state)
 
-See docs/ilqr.md for the problem it solves and the shape of every array.
+See docs/explanation/mpc.md for the problem it solves and the shape of every array.
 """
 
 import math

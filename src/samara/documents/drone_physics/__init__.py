@@ -11,7 +11,7 @@ counter-clockwise seen from above, −1 for a clockwise one. SI units, radians.
 A vector is a tuple or list of its numbers, or an array whose last axis holds them: then the other axes are a batch. A result
 is a named tuple of numbers, or of arrays of that batch. Functions of the same name differ in their arguments. Equation
 numbers are those of K. Nonami, "Introduction to Drone Engineering", as the document gives them; where the library behind the
-document is wrong (docs/errata.md), these are right.
+document is wrong (docs/evidence/errata.md), these are right.
 """
 
 from functools import partial
