@@ -129,16 +129,41 @@ def test_error_bars_grow_beyond_what_was_measured():
         ("0.13x0.11 m", (0.13, 0.11, 2)),
         ("45x35mm", (0.045, 0.035, 2)),
         ("7x4x3 in", (7 * INCH, 4 * INCH, 3)),
+        ("51433", (5.1 * INCH, 4.3 * INCH, 3)),
+        ("5143x3", (5.1 * INCH, 4.3 * INCH, 3)),
+        ("5143-3", (5.1 * INCH, 4.3 * INCH, 3)),
+        ("5045", (5.0 * INCH, 4.5 * INCH, 2)),
+        ("1045", (10 * INCH, 4.5 * INCH, 2)),
+        ("51466", (5.1 * INCH, 4.66 * INCH, 3)),
     ],
 )
 def test_sizes_as_shops_write_them(text, size):
-    """Inches unless a unit follows, two blades unless a third number does"""
+    """Inches unless a unit follows, two blades unless a third number does; or the digits of a maker's code."""
     assert parse_size(text) == pytest.approx(size)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "big", "5.1", "5.1x", "0x0", "5x4x0", "5x4x9", "900x4", "10x40", "nanx4", "5x4x3x2", "1e9x1e9", None, 5],
+    [
+        "",
+        "big",
+        "5.1",
+        "5.1x",
+        "0x0",
+        "5x4x0",
+        "5x4x9",
+        "900x4",
+        "10x40",
+        "nanx4",
+        "5x4x3x2",
+        "1e9x1e9",
+        "514",
+        "514333",
+        "5143x",
+        "5143x9",
+        None,
+        5,
+    ],
 )
 def test_what_is_no_size_is_said_in_one_sentence(text):
     """The message has the field, the value and the expectation."""

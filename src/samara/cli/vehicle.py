@@ -23,7 +23,7 @@ QUESTIONS = {
     "mass": "Mass, ready to fly, with battery [kg]",
     "diagonal": "Diagonal, from motor to motor across the centre [m]",
     "motors": "Motors, size and Kv (such as 2207 1950KV)",
-    "props": "Propellers, diameter x pitch x blades in inches (such as 5.1x4.3x3)",
+    "props": "Propellers, diameter x pitch x blades in inches (such as 5.1x4.3x3 or 51433)",
     "battery": "Battery, cells and mAh (such as 6S1300 or 4S2P5000)",
 }
 LAYOUT_HELP = (
@@ -92,7 +92,7 @@ def new(
     ] = None,
     motors: Annotated[str | None, option("--motors", "Motors: '2207 1950KV', '0720 17000KV brushed'.")] = None,
     props: Annotated[
-        str | None, option("--props", "Propellers: diameter x pitch x blades [inch], such as 5.1x4.3x3.")
+        str | None, option("--props", "Propellers: diameter x pitch x blades [inch]: 5.1x4.3x3, 5143x3 or 51433.")
     ] = None,
     battery: Annotated[
         str | None, option("--battery", "Battery: cells and mAh, such as 6S1300 or '4S2P5000 25C'.")
@@ -173,7 +173,7 @@ def import_vehicle(
     motors: Annotated[
         str | None, option("--motors", "Motors such as '2207 1950KV', to estimate missing parameters.")
     ] = None,
-    props: Annotated[str | None, option("--props", "Propellers such as 5.1x4.3x3 [inch].")] = None,
+    props: Annotated[str | None, option("--props", "Propellers such as 5.1x4.3x3 or 51433 [inch].")] = None,
     battery: Annotated[str | None, option("--battery", "Battery such as 6S1300.")] = None,
     layout: Annotated[
         str | None, option("--layout", "Layout such as quad_x or x8, for a frame file without motor positions.")

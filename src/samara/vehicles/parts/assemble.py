@@ -52,7 +52,7 @@ from samara.vehicles.parts.operating_point import (
 )
 from samara.vehicles.parts.parts_list import PartsError, PartsList, frame_hubs
 from samara.vehicles.parts.performance import full_throttle_current
-from samara.vehicles.parts.propeller import CoefficientCurve, Propeller, propeller
+from samara.vehicles.parts.propeller import CoefficientCurve, Propeller, parse_size, propeller
 from samara.vehicles.parts.propeller_tables import generic_blade
 from samara.vehicles.parts.uncertain import UncertainValue, exact_value, propagate_uncertainty
 from samara.vehicles.trim import hover, thrust_to_weight
@@ -207,7 +207,8 @@ def assemble_with_powertrain(parts: PartsList, power: Powertrain) -> Vehicle:
 
 def _description(parts: PartsList, size: float) -> str:
     frame = f"{len(parts.rotors)} rotors by coordinates" if parts.rotors else parts.layout.replace("_", " ")
-    return f"{frame}, {1e3 * size:.0f} mm, motors {parts.motors}, propellers {parts.props}, battery {parts.battery}"
+    props = f"{parts.props} ({parse_size(parts.props).name})" if parts.props.isdigit() else parts.props
+    return f"{frame}, {1e3 * size:.0f} mm, motors {parts.motors}, propellers {props}, battery {parts.battery}"
 
 
 # Propulsion ---------------------------------------------------------------------------------------------------------

@@ -61,6 +61,13 @@ _MIN_DIAMETER, _MAX_DIAMETER = 0.02, 3.0  # [m]
 _SIZE_PATTERN = re.compile(
     r"\s*(\d+\.?\d*|\.\d+)\s*[x×]\s*(\d+\.?\d*|\.\d+)(?:\s*[x×]\s*(\d+))?\s*(mm|cm|m|in|inch|\")?\s*", re.IGNORECASE
 )
+_CODE_PATTERN = re.compile(r"\s*(\d\d)(\d\d)(?:\s*[x×-]\s*(\d)|(\d))?\s*", re.IGNORECASE)
+_MIN_PITCH_RATIO, _MAX_PITCH_RATIO = 0.15, 1.6
+_MAX_CODE_BLADES, _RACING_BLADES = (
+    4,
+    3,
+)  # a fifth digit above 4 is a decimal of the pitch of a three-bladed racing propeller
+SIZE_EXAMPLES = "5.1x4.3x3, 5143x3, 51433, 10x4.5, 1045 or '45x35 mm'"
 _UNITS = {"mm": 1e-3, "cm": 1e-2, "m": 1.0, "in": INCH, "inch": INCH, '"': INCH, "": INCH}
 
 
@@ -87,25 +94,43 @@ class Propeller(NamedTuple):
 
 
 def parse_size(text: str) -> PropellerSize:
-    """Parse diameter x pitch [x blades], in inches unless a unit follows: 5.1x4.3x3, 10x4.5, 45x35 mm, 0.13x0.11 m."""
-    match = _SIZE_PATTERN.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
+    """Parse diameter x pitch [x blades], in inches unless a unit follows, or the makers' code of four or five digits.
+
+    5.1x4.3x3, 5143x3 and 51433 are 5.1 inches by 4.3 with three blades; 1045 is 10 by 4.5, because a pitch of 4.5 diameters does
+    not exist; 51466 is 5.1 by 4.66 with three blades.
+    """
+    if isinstance(text, str) and (code := _CODE_PATTERN.fullmatch(text)):
+        size = _parse_code(*code.groups())
+    elif isinstance(text, str) and (match := _SIZE_PATTERN.fullmatch(text)):
+        unit = _UNITS[(match[4] or "").lower()]
+        size = PropellerSize(float(match[1]) * unit, float(match[2]) * unit, int(match[3] or 2))
+    else:
         raise ValueError(
-            f"props = {quote_value(text)}: expected diameter x pitch in inches, and blades if not two, such as 5.1x4.3x3"
+            f"props = {quote_value(text)}: expected diameter x pitch in inches, and blades if not two, such as {SIZE_EXAMPLES}"
         )
-    unit = _UNITS[(match[4] or "").lower()]
-    size = PropellerSize(float(match[1]) * unit, float(match[2]) * unit, int(match[3] or 2))
     if not _MIN_DIAMETER <= size.diameter <= _MAX_DIAMETER:
         raise ValueError(
             f"props = {quote_value(text)}: a diameter of {size.diameter:.3g} m; expected {_MIN_DIAMETER} to {_MAX_DIAMETER} m"
         )
-    if not 0.15 <= size.pitch / size.diameter <= 1.6:
+    if not _MIN_PITCH_RATIO <= size.pitch / size.diameter <= _MAX_PITCH_RATIO:
         raise ValueError(
-            f"props = {quote_value(text)}: a pitch of {size.pitch / size.diameter:.2g} diameters; expected 0.15 to 1.6"
+            f"props = {quote_value(text)}: a pitch of {size.pitch / size.diameter:.2g} diameters; expected "
+            f"{_MIN_PITCH_RATIO} to {_MAX_PITCH_RATIO}, such as {SIZE_EXAMPLES}"
         )
     if not 2 <= size.blades <= 8:
         raise ValueError(f"props = {quote_value(text)}: {size.blades} blades; expected 2 to 8")
     return size
+
+
+def _parse_code(diameter: str, pitch: str, blades: str | None, last_digit: str | None) -> PropellerSize:
+    """Read DDPP, DDPPxB and DDPPB, in tenths of an inch; the diameter is in whole inches if the pitch would be impossible."""
+    pitch_inches, blade_count = int(pitch) / 10.0, int(blades or last_digit or 2)
+    if last_digit is not None and int(last_digit) > _MAX_CODE_BLADES:
+        pitch_inches, blade_count = pitch_inches + int(last_digit) / 100.0, _RACING_BLADES
+    diameter_inches = int(diameter) / 10.0
+    if pitch_inches > _MAX_PITCH_RATIO * diameter_inches:
+        diameter_inches *= 10.0
+    return PropellerSize(diameter_inches * INCH, pitch_inches * INCH, blade_count)
 
 
 def propeller(text: str, *, rpm: float | None = None, apc_file: str | Path | None = None) -> Propeller:
