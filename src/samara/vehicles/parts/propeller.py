@@ -96,8 +96,8 @@ class Propeller(NamedTuple):
 def parse_size(text: str) -> PropellerSize:
     """Parse diameter x pitch [x blades], in inches unless a unit follows, or the makers' code of four or five digits.
 
-    5.1x4.3x3, 5143x3 and 51433 are 5.1 inches by 4.3 with three blades; 1045 is 10 by 4.5, because a pitch of 4.5 diameters does
-    not exist; 51466 is 5.1 by 4.66 with three blades.
+    5.1x4.3x3, 5143x3 and 51433 are 5.1 inches by 4.3 with three blades; 1045 is 10 by 4.5, because no pitch is 4.5 diameters;
+    51466 is 5.1 by 4.66 with three blades.
     """
     if isinstance(text, str) and (code := _CODE_PATTERN.fullmatch(text)):
         size = _parse_code(*code.groups())
