@@ -61,6 +61,8 @@ def test_fly_says_what_was_expected_and_ends_with_0_when_it_is_true(monkeypatch,
     assert "✓ expected: no crash" in out
     assert "✓ expected: tilt at most 20°" in out
     assert "real-time factor" in out
+    last_lines = [line.partition("samara ")[2] for line in out.splitlines()[-3:]]
+    assert last_lines == [f"view {tmp_path / 'run.mcap'}", "fly hakoniwa_mission --wind 6", "vehicle new"]
 
 
 def test_latest_is_the_newest_flight_by_names_that_never_change(monkeypatch, capsys, tmp_path):

@@ -1,6 +1,7 @@
 """Output of the command line: units in their brackets, names verbatim, and no control sequences for the terminal."""
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from support.command import call
 
 import samara
 from samara import cli
-from samara.cli.console import check_mark, console
+from samara.cli.console import check_mark, command_text, console
 from samara.cli.identify import score_table
 from samara.compare.controllers import HEADINGS
 from samara.core.sanitise import escape_control_characters
@@ -206,3 +207,20 @@ def test_wind_from_elsewhere_stays_from_there(tmp_path):
     assert steady_wind(path, 5.0)["wind"]["from_deg"] == 180
     assert scenario_wind(path, **steady_wind(path, 5.0)) == pytest.approx((0.0, 5.0, 0.0), abs=1e-12)
     assert steady_wind("hover", 5.0)["wind"]["from_deg"] == 270.0
+
+
+def test_commands_are_printed_as_they_can_be_typed(monkeypatch, tmp_path):
+    """With the path of the program if `samara` is not on the PATH: relative below the current folder, absolute elsewhere."""
+    program = tmp_path / "bin" / "samara"
+    program.parent.mkdir()
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert command_text("view", "a b.mcap") == "samara view 'a b.mcap'"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert command_text("fly") == f"{program} fly"
+    monkeypatch.chdir(tmp_path)
+    assert command_text("fly") == "bin/samara fly"
+    monkeypatch.setattr(sys, "argv", ["pytest"])
+    assert command_text("fly") == "samara fly"

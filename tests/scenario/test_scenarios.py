@@ -11,6 +11,7 @@ from samara.record.run import check_expectations
 from samara.scenario.file import ScenarioError, load_scenario, parse_scenario, scenario_names
 from samara.scenario.file.mission import ACTIONS, TASKS
 from samara.scenario.file.overrides import parse_override
+from samara.vehicles.plausibility import warnings
 
 SMALLEST = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie_documented"\n'
 
@@ -30,6 +31,21 @@ def test_every_shipped_scenario_satisfies_its_expectations(name):
         assert np.abs(np.diff(rows, axis=0)).mean() < 0.01, (
             f"{track.name} chatters: its motors would be hot, not flying"
         )
+
+
+def test_shipped_scenarios_fly_plausible_aircraft():
+    """Only Hakoniwa's own missions fly a vehicle of a source document, whose parameters `samara check` warns about."""
+    flown = {name: load_scenario(name).drones for name in scenario_names() if not name.startswith("hakoniwa_")}
+    assert "waypoints" in flown
+    for name, drones in flown.items():
+        assert [warning for drone in drones for warning in warnings(drone.vehicle)] == [], name
+
+
+def test_vehicles_of_the_source_documents_are_marked():
+    marked = [
+        n for n in samara.vehicle_names() if samara.vehicle(n).structure.description.startswith("Source document")
+    ]
+    assert marked == ["crazyflie_documented", "hakoniwa", "iris_documented", "rigid_body_quadrotor"]
 
 
 def test_the_scenarios_of_the_documents_are_shipped():

@@ -5,12 +5,15 @@ the terminal.
 """
 
 import os
+import shlex
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -65,6 +68,16 @@ def say(text: str) -> None:
         print(escape_control_characters(text), flush=True)
     except BrokenPipeError:
         discard_stdout()
+
+
+def command_text(*words: object) -> str:
+    """Format a command of Samara as the user can type it here: with the path of the program if `samara` is not on the PATH."""
+    program, on_path = Path(sys.argv[0]), shutil.which("samara")
+    if program.stem != "samara" or not program.is_file() or (on_path and program.samefile(on_path)):
+        program = Path("samara")
+    elif program.is_absolute() and program.is_relative_to(Path.cwd()):
+        program = program.relative_to(Path.cwd())
+    return shlex.join([str(program), *map(str, words)])
 
 
 def check_mark(passed: bool, text: str) -> "Text":

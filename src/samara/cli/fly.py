@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.console import FAILED, INTERRUPTED, check_mark, console, progress_bar, say, table
+from samara.cli.console import FAILED, INTERRUPTED, check_mark, command_text, console, progress_bar, say, table
 from samara.cli.options import (
     Browser,
     Port,
@@ -146,8 +146,19 @@ def fly(
             write_report([ReportRun(str(path), run, command)], report, expectation_results, picture)
         _point_latest(path, picture, report)
         say(f"picture   {picture}\nreport    {report}")
+        _print_next_commands(scenario, path, in_wind=wind is not None)
     if run.problem or not all(expectation.satisfied for expectation in expectation_results):
         raise typer.Exit(FAILED)
+
+
+def _print_next_commands(scenario: str, recording: Path, *, in_wind: bool) -> None:
+    """Print three commands to continue with: see the flight, make it harder, fly another aircraft."""
+    say(f"view it   {command_text('view', recording)}")
+    if in_wind:
+        say(f"compare   {command_text('compare', '--wind', '0,6')}")
+    else:
+        say(f"in wind   {command_text('fly', scenario, '--wind', 6)}")
+    say(f"your own  {command_text('vehicle', 'new')}")
 
 
 def autopilot_changes(
