@@ -2,9 +2,14 @@
 
 import os
 import signal
+import sys
 from types import FrameType
 
 INTERRUPTED = 130
+OTHER_PACKAGE = (
+    "samara: the package `samara` in this environment is another project (its distribution is `samara`, ours is"
+    " `samara-flight`): install samara-flight in an environment of its own"
+)
 
 
 def main() -> None:
@@ -12,7 +17,13 @@ def main() -> None:
     # an ignored signal, as under nohup, stays ignored
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _stop)
-    from samara.cli import main as run
+    try:
+        from samara.cli import main as run
+        from samara.core.version import __version__  # noqa: F401 - only this project has it
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("samara"):
+            raise
+        sys.exit(OTHER_PACKAGE)
 
     run()
 

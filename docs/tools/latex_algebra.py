@@ -10,13 +10,13 @@ from typing import Any
 
 from samara.core import algebra, ops
 from samara.core.algebra import Quat, Vec3
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import missing_extra
 
 try:
     import sympy as sympy  # type: ignore[import-untyped]
     from sympy.printing.latex import LatexPrinter  # type: ignore[import-untyped]
 except ImportError as error:
-    raise MissingExtraError("printing equations needs SymPy: pip install 'samara[symbolic]'") from error
+    raise missing_extra("printing equations", "SymPy", "symbolic") from error
 
 AXES = ("x", "y", "z", "i")
 ANY_AXIS = 3  # index of the axis i, which stands for all three

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from samara.compiler.scan import scan
 from samara.compiler.simulator import compile
+from samara.core import extras as _extras
 from samara.core import lazy_import as _lazy_import
 from samara.core.algebra import Quat, Vec3
 from samara.core.lazy_import import lazy_attributes as _lazily
@@ -92,5 +93,7 @@ _lazy_import.register_presenters(
         "Vehicle.text": "samara.view.report.html_repr:vehicle_text",
     }
 )
+
+_extras.warn_of_other_distribution()
 
 __getattr__, __dir__ = _lazily(__name__, __path__, _LAZY_MEMBERS)

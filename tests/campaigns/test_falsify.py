@@ -4,13 +4,14 @@ The margins stand for flights of ten parameters, of which gust, payload and stat
 """
 
 import math
+import re
 import sys
 
 import numpy as np
 import pytest
 
 from samara.campaigns.falsify import METHODS, falsify
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import MissingExtraError, install_hint
 
 GUST, PAYLOAD, CHARGE = 2, 5, 7
 RANDOM = np.random.default_rng(11).random((100_000, 10))
@@ -56,7 +57,7 @@ def test_the_weakness_is_found(method, margin):
 def search(margin, method, seed):
     if method != "evolution":
         pytest.importorskip(
-            {"cma": "cma", "tpe": "optuna"}[method], reason=f"{method} is not installed: samara[search]"
+            {"cma": "cma", "tpe": "optuna"}[method], reason=f"{method} is not installed: {install_hint('search')}"
         )
     result = falsify(margin, 10, seed=seed, method=method)
     assert result.flights == len(result.rows) == len(result.margins) <= 100
@@ -118,7 +119,7 @@ def test_from_elsewhere_after_a_dead_end():
 def test_what_is_missing_is_named(monkeypatch):
     for method, module, name in (("cma", "cma", "CMA-ES needs cma"), ("tpe", "optuna", "TPE needs Optuna")):
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(MissingExtraError, match=rf"^falsification by {name}: pip install 'samara\[search\]'$"):
+        with pytest.raises(MissingExtraError, match=f"^falsification by {name}: {re.escape(install_hint('search'))}$"):
             falsify(thrust, 10, method=method)
 
 

@@ -8,6 +8,7 @@ from scipy.stats import qmc
 
 from samara.campaigns.samplers import uniforms
 from samara.campaigns.sensitivity import sobol_indices, sobol_rows
+from samara.core.extras import install_hint
 
 
 def ishigami(u):
@@ -81,7 +82,7 @@ def test_rows_exchange_one_column_at_a_time():
 @pytest.mark.parametrize("name", CASES)
 def test_the_indices_are_those_of_salib(name):
     """The same values: the same indices, to rounding"""
-    analyze = pytest.importorskip("SALib.analyze.sobol", reason="SALib is not installed: samara[peers]")
+    analyze = pytest.importorskip("SALib.analyze.sobol", reason=f"SALib is not installed: {install_hint('peers')}")
     function, k, _ = CASES[name]
     values = function(sobol_rows(qmc.Sobol(2 * k, rng=3).random(256)))
     problem = {"num_vars": k, "names": [f"x{i}" for i in range(k)], "bounds": [[0.0, 1.0]] * k}

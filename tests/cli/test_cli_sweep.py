@@ -8,6 +8,7 @@ import pytest
 from support.command import call
 
 from samara.campaigns.store import open_store
+from samara.core.extras import install_hint
 
 pytest.importorskip("pyarrow")
 
@@ -129,7 +130,7 @@ def test_what_a_killed_writer_left_is_no_row(sweep):
 def test_no_cluster_is_one_sentence(sweep, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     status, _, err = sweep("small.toml", "--ray", "auto")
-    assert status == 2 and err == "samara: --ray needs Ray: pip install 'samara[ray]'\n"
+    assert status == 2 and err == f"samara: --ray needs Ray: {install_hint('ray')}\n"
 
     class Ray:
         """The part of Ray that is used when no cluster answers."""

@@ -19,7 +19,7 @@ from samara.control.crazyflie_firmware.motors import THRUST_CURVES
 from samara.control.crazyflie_firmware.worker import Firmware, UnsuitableModuleError
 from samara.control.registry import FIRMWARE, create_controller
 from samara.core.algebra import Vec3
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import MissingExtraError
 from samara.plan import trajectory
 from samara.scenario.autopilot_sensors import apply_firmware_rate
 from samara.scenario.events import Event, at, fail_motor

@@ -1,5 +1,6 @@
 """RAPTOR as a controller: against its package, if that is installed."""
 
+import re
 import sys
 
 import numpy as np
@@ -9,7 +10,7 @@ import samara
 from samara.control import policy as raptor
 from samara.control.policy_file import evaluate_network, initial_hidden
 from samara.control.registry import create_controller
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import MissingExtraError, install_hint
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
 QUADS = ("crazyflie", "iris", "hakoniwa")
@@ -39,7 +40,7 @@ def test_unsuitable_vehicles_are_rejected() -> None:
 def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     raptor._raptor_network.cache_clear()
     monkeypatch.setitem(sys.modules, "foundation_policy", None)
-    with pytest.raises(MissingExtraError, match=r"needs its weights: pip install 'samara\[raptor\]'"):
+    with pytest.raises(MissingExtraError, match=f"needs foundation-policy: {re.escape(install_hint('raptor'))}"):
         create_controller("raptor", samara.vehicle("crazyflie"))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, fromstring, register_namespace, tostring
 
 from samara import VehicleError, vehicle
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import MissingExtraError
 from samara.vehicles.exchange.formats import read_aircraft
 from samara.vehicles.exchange.imported_vehicle import build_imported
 from samara.vehicles.parts.parts_list import PartsError

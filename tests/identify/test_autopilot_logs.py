@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import re
 import sys
 
 import numpy as np
@@ -11,7 +12,7 @@ from pymavlink.DFReader import DFReader_binary
 
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.budget import Budget
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import MissingExtraError, install_hint
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE
 from samara.identify.readers import read_log
 from samara.identify.readers.dataflash import _parse_binary
@@ -123,7 +124,7 @@ def test_without_pyulog_it_is_said_what_to_install(tmp_path, monkeypatch):
     path = tmp_path / "flight"
     monkeypatch.setitem(sys.modules, "pyulog", None)
     path.write_bytes(b"ULog\x01\x12\x35")
-    with pytest.raises(MissingExtraError, match=r"pip install 'samara\[logs\]'"):
+    with pytest.raises(MissingExtraError, match=re.escape(install_hint("logs"))):
         read_log(path)
 
 

@@ -12,6 +12,7 @@ import samara
 from samara.control.action_space import rotor_action, rotor_range
 from samara.control.geometric import geometric
 from samara.core.algebra import ZERO
+from samara.core.extras import install_hint
 from samara.core.tree import flatten, unflatten
 from samara.learn.envs import VectorEnv
 from samara.learn.tasks import load_task
@@ -150,4 +151,4 @@ def test_without_gymnasium_one_sentence_says_what_to_install():
     program = "import sys; sys.modules['gymnasium'] = None; from samara.learn.envs import VectorEnv"
     completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert completed.returncode == 1
-    assert "samara.learn.envs.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'" in completed.stderr
+    assert f"samara.learn.envs.gym needs Gymnasium 1.1 or newer: {install_hint('gym')}" in completed.stderr

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: pip install 'samara[sb3]'")
+from samara.core.extras import install_hint
+
+pytest.importorskip("stable_baselines3", reason=f"Stable-Baselines3 is not installed: {install_hint('sb3')}")
 
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env

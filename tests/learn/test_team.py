@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from samara.core.algebra import Vec3
+from samara.core.extras import install_hint
 from samara.learn.env_config import configure_environment
 from samara.learn.envs.gym import VectorEnv
 from samara.learn.episode import reset, step_team, teammate_motions
@@ -76,7 +77,7 @@ def test_sensing_is_for_one():
 
 
 def test_pettingzoo_finds_nothing_wrong():
-    pytest.importorskip("pettingzoo", reason="PettingZoo is not installed: pip install 'samara[pettingzoo]'")
+    pytest.importorskip("pettingzoo", reason=f"PettingZoo is not installed: {install_hint('pettingzoo')}")
     from pettingzoo.test import parallel_api_test, parallel_seed_test
 
     from samara.learn.envs.pettingzoo import ParallelEnv
@@ -87,7 +88,7 @@ def test_pettingzoo_finds_nothing_wrong():
 
 def test_agents_have_the_numbers_of_the_team():
     """Bit for bit the observations of the vector environment, through an end; the mean of their rewards is its reward."""
-    pytest.importorskip("pettingzoo", reason="PettingZoo is not installed: pip install 'samara[pettingzoo]'")
+    pytest.importorskip("pettingzoo", reason=f"PettingZoo is not installed: {install_hint('pettingzoo')}")
     from samara.learn.envs.pettingzoo import ParallelEnv
 
     agents, team = ParallelEnv("formation", **BRIEF), VectorEnv("formation", 1, autoreset_mode="Disabled", **BRIEF)

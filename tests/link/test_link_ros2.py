@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from support.command import call
 from support.repository import skip_or_fail
 from support.ros2_peer import peer, require_cyclonedds
 
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import MissingExtraError, install_hint
 from samara.link.ros2 import dds
 from samara.link.ros2.dds import wildcard_sockets
 from samara.record.load import load_run
@@ -143,7 +144,7 @@ def test_loopback_unless_an_interface_is_given():
 def test_without_cyclone_dds(monkeypatch):
     """One sentence with the line that installs it"""
     monkeypatch.setitem(sys.modules, "cyclonedds.domain", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'samara\[ros2\]'"):
+    with pytest.raises(MissingExtraError, match=re.escape(install_hint("ros2"))):
         dds.cyclonedds("domain")
 
 

@@ -11,6 +11,7 @@ from support.command import call
 
 import samara
 from samara.cli.fly import autopilot_changes
+from samara.core.extras import install_hint
 from samara.link.ardupilot import ArduPilot, ardupilot_command, ardupilot_parameters
 from samara.link.betaflight import SETTINGS
 from samara.link.link import AutopilotLostError
@@ -201,7 +202,7 @@ def test_without_pymavlink_one_sentence_says_what_to_install(kind, monkeypatch, 
     status, out, err = call(monkeypatch, capsys, "fly", "hover", "--autopilot", kind, "--connect")
     dialect.cache_clear()
     assert (status, out) == (2, "")
-    assert err == "samara: autopilots speak MAVLink: pip install 'samara[mavlink]'\n"
+    assert err == f"samara: MAVLink needs pymavlink: {install_hint('mavlink')}\n"
     assert not list(tmp_path.iterdir())
 
 

@@ -1,5 +1,6 @@
 """A policy in PX4's mc_nn_control: against the module's arithmetic, reimplemented from its source, and readers of its file."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import samara
 from samara.control.policy import PolicyController
 from samara.control.policy_file import LayerSpec, Policy, mlp_layers, save_policy
 from samara.core.algebra import Vec3
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import MissingExtraError, install_hint
 from samara.link.deploy.px4_tflite import KNOTS, px4_network, tflite_bytes, write_px4_nn
 from samara.link.motor_outputs import rotor_order
 from samara.physics.frames import ned_from_enu, state_ned_frd_from_enu_flu
@@ -131,7 +132,7 @@ def test_a_policy_that_the_module_cannot_compute_is_one_sentence(tmp_path: Path)
 
 def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "flatbuffers", None)
-    with pytest.raises(MissingExtraError, match=r"TensorFlow Lite files: pip install 'samara\[px4-nn\]'"):
+    with pytest.raises(MissingExtraError, match=f"a network for PX4 needs .*: {re.escape(install_hint('px4-nn'))}"):
         tflite_bytes(((np.zeros((4, 15)), np.zeros(4)),))
 
 

@@ -11,6 +11,7 @@ from support.command import call
 
 import samara
 from samara.core.algebra import Quat, Vec3, rotate
+from samara.core.extras import install_hint
 from samara.record.foxglove import rotation_from_up, scene_message
 from samara.record.load import load_run
 from samara.record.recorder import LogLine
@@ -141,7 +142,7 @@ def test_samara_export_rerun(flown, monkeypatch, capsys, tmp_path):
         import rerun  # noqa: F401
     except ImportError:
         status, _, err = call(monkeypatch, capsys, "export", "rerun", str(flown), "-o", str(out))
-        assert (status, err) == (2, "samara: Rerun needs rerun-sdk: pip install 'samara[rerun]'\n")
+        assert (status, err) == (2, f"samara: Rerun needs rerun-sdk: {install_hint('rerun')}\n")
         assert list(tmp_path.iterdir()) == []
         pytest.skip("rerun-sdk, 170 MB, is not installed")
     status, output, err = call(monkeypatch, capsys, "export", "rerun", str(flown), "-o", str(out))

@@ -35,6 +35,7 @@ from scipy.spatial.transform import Rotation
 from support.children import run_child
 
 from samara.core.algebra import Quat, Vec3, rotate
+from samara.core.extras import MissingExtraError, install_hint
 from samara.core.tree import leaf_names
 from samara.physics.multirotor import state_at_rest
 from samara.record import export, mcap_writer, recorder
@@ -1249,7 +1250,7 @@ def test_parquet_gives_the_same_doubles_and_units_back(tmp_path):
 def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
     record_seconds(tmp_path / "run.mcap")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(RecordingError, match=r"^Parquet needs pyarrow: pip install 'samara\[parquet\]'$"):
+    with pytest.raises(MissingExtraError, match=f"^Parquet needs pyarrow: {re.escape(install_hint('parquet'))}$"):
         export_parquet(read_recording(tmp_path / "run.mcap"), tmp_path)
 
 

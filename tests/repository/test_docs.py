@@ -13,8 +13,8 @@ from support.repository import REPOSITORY, skip_or_fail
 
 import samara
 from samara.control.registry import CONTROLLERS, FIRMWARE, TRAINED
+from samara.core.extras import MissingExtraError
 from samara.core.integrate import FLIGHT_INTEGRATORS
-from samara.core.lazy_import import MissingExtraError
 from samara.core.quantity import FileKey
 from samara.estimate.registry import ESTIMATORS
 from samara.learn.tasks import SHIPPED

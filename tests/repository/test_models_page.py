@@ -19,6 +19,7 @@ from tools.latex_algebra import ordered_factors, ordered_terms
 
 import samara.physics
 from samara.core.algebra import Mat3, Quat, Vec3
+from samara.core.extras import install_hint
 from samara.core.tree import flatten
 from samara.physics.air import drag, ground_effect
 from samara.physics.effect import Effect
@@ -163,7 +164,7 @@ def test_two_arguments_do_not_share_a_letter():
 def test_without_sympy_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sympy", None)
     monkeypatch.delitem(sys.modules, "tools.latex_algebra")
-    with pytest.raises(ImportError, match=r"printing equations needs SymPy: pip install 'samara\[symbolic\]'"):
+    with pytest.raises(ImportError, match=f"printing equations needs SymPy: {re.escape(install_hint('symbolic'))}"):
         importlib.import_module("tools.latex_algebra")
 
 

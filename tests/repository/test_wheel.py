@@ -61,7 +61,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel, repository):
     assert names == {name for name in expected if "__pycache__" not in name and not name.endswith(".pyc")}
     assert "samara/py.typed" in names
     assert "samara/vehicles/crazyflie.toml" in names
-    assert wheel.name.startswith(f"samara-{samara.__version__}-")
+    assert wheel.name.startswith(f"samara_flight-{samara.__version__}-")
 
 
 @pytest.mark.long
@@ -90,9 +90,11 @@ def test_the_installed_wheel_works_without_this_tree(elsewhere):
         "print(samara.__file__)\n"
         "print([name for name in ('jax', 'sympy', 'pytest') if importlib.util.find_spec(name)])\n"
     )
+    program += "from samara.core.extras import install_hint; print(install_hint('gym'))\n"
     done = run(elsewhere / "venv" / "bin" / "python", "-c", program, cwd=elsewhere)
     assert done.returncode == 0, done.stderr
-    flown, place, extras = done.stdout.splitlines()
+    flown, place, extras, hint = done.stdout.splitlines()
+    assert hint == "pip install 'samara-flight[gym]'"
     assert flown == "True True"
     assert Path(place).is_relative_to(elsewhere / "venv")
     assert extras == "[]"

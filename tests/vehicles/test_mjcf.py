@@ -1,6 +1,7 @@
 """MuJoCo's format: accelerations equal MuJoCo's; meshes and files elsewhere are never opened."""
 
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 import samara
 from samara.core.algebra import Vec3, quat_from_euler
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import MissingExtraError, install_hint
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.formats import read_aircraft
 from samara.vehicles.exchange.imported_vehicle import build_imported
@@ -114,5 +115,5 @@ def test_what_is_wrong_is_one_sentence(tmp_path, monkeypatch, change, sentence):
 
 def test_without_mujoco_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'samara\[mjcf\]'"):
+    with pytest.raises(MissingExtraError, match=re.escape(install_hint("mjcf"))):
         read_mjcf(MARTIN)

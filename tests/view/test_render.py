@@ -1,6 +1,7 @@
 """Films: the camera is a pinhole camera, drones are at their projections, and files hold the right frames."""
 
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,6 +17,7 @@ from support.tricopter import ARM, LEVER, tricopter
 
 import samara
 from samara.core.algebra import Quat, Vec3, matrix_from_quat, quat_from_euler
+from samara.core.extras import MissingExtraError, install_hint
 from samara.physics.multirotor import replace_tilt_angles, state_at_rest, tilt_rotors
 from samara.plan import trajectory
 from samara.scenario.scenario import Drone, Scenario
@@ -287,7 +289,7 @@ def ffmpeg_or_skip():
 
 def test_without_the_library_an_mp4_is_refused_in_a_sentence(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    with pytest.raises(ValueError, match=r"MP4 needs imageio-ffmpeg: pip install 'samara\[video\]', or write a \.gif"):
+    with pytest.raises(MissingExtraError, match=f"needs imageio-ffmpeg: {re.escape(install_hint('video'))}"):
         render(run, tmp_path / "f.mp4", Film(10.0, SIZE, stop=0.5))
     assert list(tmp_path.iterdir()) == []
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from samara.core.lazy_import import import_scipy
+from samara.core.extras import import_scipy
 from samara.core.quantity import Scalar
 
 _PURPOSE = "the statistics of a campaign"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.core import lazy_import
+from samara.core import extras
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 
@@ -93,7 +93,7 @@ def distribution(name: str, numbers: tuple[float, ...]) -> Distribution:
 
 def standard_normal(u: Array) -> Array:
     """z = Φ⁻¹(u)"""
-    return np.asarray(lazy_import.import_scipy("special", "a normal distribution").ndtri(u))
+    return np.asarray(extras.import_scipy("special", "a normal distribution").ndtri(u))
 
 
 class MultivariateNormal(NamedTuple):

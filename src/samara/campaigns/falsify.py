@@ -10,14 +10,13 @@ the fewest parameters.
 
 import math
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from itertools import combinations, islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import import_extra
 from samara.core.quantity import Scalar
 from samara.core.random import derive_key, normals
 from samara.core.types import Array
@@ -190,16 +189,9 @@ def _is_prime(n: int) -> bool:
     return n > 1 and all(n % k for k in range(2, int(n**0.5) + 1))
 
 
-def _package(name: str, purpose: str) -> Scalar:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(f"falsification by {purpose}: pip install 'samara[search]'") from error
-
-
 def cma(factors: int, seed: int) -> SearchMethod:
     """CMA-ES in batches of six, after the same corners (N. Hansen and A. Ostermeier, 2001)"""
-    package = _package("cma", "CMA-ES needs cma")
+    package = import_extra("cma", "falsification by CMA-ES", "cma", "search")
     tick = 0
 
     def randn(*shape: int) -> Array:
@@ -233,7 +225,7 @@ def cma(factors: int, seed: int) -> SearchMethod:
 
 def tpe(factors: int, seed: int) -> SearchMethod:
     """Optuna's tree of Parzen estimators, one flight at a time (J. Bergstra et al., 2011)"""
-    package = _package("optuna", "TPE needs Optuna")
+    package = import_extra("optuna", "falsification by TPE", "Optuna", "search")
     verbosity = package.logging.get_verbosity()
     package.logging.set_verbosity(package.logging.WARNING)
     try:

@@ -17,7 +17,7 @@ from samara.campaigns.gpu_confirmation import fly_batch
 from samara.campaigns.samples import RowRange, SampleRows, scenario_settings
 from samara.campaigns.store import versions
 from samara.compiler.thread_pool import limit_threads
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import import_extra
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 
@@ -178,8 +178,4 @@ def _is_responding(host: str) -> bool:
 
 
 def _ray() -> Scalar:
-    try:
-        import ray  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        raise MissingExtraError("--ray needs Ray: pip install 'samara[ray]'") from None
-    return ray
+    return import_extra("ray", "--ray", "Ray", "ray")

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from samara.core import lazy_import
+from samara.core import extras
 from samara.core.random import derive_key, philox
 from samara.core.types import Array
 
@@ -69,7 +69,7 @@ def _hypercube(seed: int, block: int, first: int, total: int, count: int) -> Arr
 
 def _sequence(sampler: str, seed: int, rows: Array, count: int) -> Array:
     """Return scrambled low-discrepancy points by their row numbers."""
-    qmc = lazy_import.import_scipy("stats", f"the sampler {sampler!r}").qmc
+    qmc = extras.import_scipy("stats", f"the sampler {sampler!r}").qmc
     start, stop = int(rows.min()), int(rows.max()) + 1
     if sampler == SOBOL and stop > MAX_SOBOL_POINTS:
         raise ValueError(f"the sampler 'sobol' has {MAX_SOBOL_POINTS} points; row {stop - 1} is beyond them")

@@ -9,7 +9,7 @@ from samara.campaigns.campaign import Campaign, CampaignError, label
 from samara.campaigns.samplers import GRID, flight_seeds, grid_indices, points
 from samara.control.registry import coerce_controller_spec
 from samara.core.budget import read_bytes
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import import_extra
 from samara.core.quantity import Scalar
 from samara.core.sanitise import escape_control_characters
 from samara.core.tree import flatten
@@ -186,10 +186,8 @@ def _read_columns(data: bytes, name: str, origin: str) -> dict[str, Array]:
 
 def arrow() -> tuple[Scalar, Scalar, Scalar]:
     """Import pyarrow with its CSV and Parquet modules."""
-    try:
-        import pyarrow  # type: ignore[import-untyped]
-        import pyarrow.csv  # type: ignore[import-untyped]
-        import pyarrow.parquet  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingExtraError("campaigns need pyarrow: pip install 'samara[sweep]'") from None
-    return pyarrow, pyarrow.csv, pyarrow.parquet
+    pyarrow, csv, parquet = (
+        import_extra(module, "a campaign", "pyarrow", "sweep")
+        for module in ("pyarrow", "pyarrow.csv", "pyarrow.parquet")
+    )
+    return pyarrow, csv, parquet

@@ -27,7 +27,7 @@ from samara.campaigns.samples import RowRange, arrow
 from samara.core.atomic_files import parse_json, require_writable
 from samara.core.budget import MAX_TEXT_BYTES, read_bytes
 from samara.core.confined_folder import ConfinedFolder
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import import_extra
 from samara.core.quantity import Scalar
 from samara.core.sanitise import escape_control_characters
 from samara.core.toml import TomlFile, TomlTable
@@ -326,10 +326,7 @@ def query(folder: str | Path, sql: str) -> tuple[list[str], list[tuple[object, .
     Returns:
         The column names and the rows of the result.
     """
-    try:
-        import duckdb  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        raise MissingExtraError("queries need DuckDB: pip install 'samara[sweep]'") from None
+    duckdb = import_extra("duckdb", "a query", "DuckDB", "sweep")
     rows = open_store(folder).table()
     with duckdb.connect(":memory:") as database:
         database.register("rows", rows)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.campaigns.falsify import Margin, evaluate_margins
-from samara.core.lazy_import import import_scipy
+from samara.core.extras import import_scipy
 from samara.core.random import normals
 from samara.core.types import Array
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from samara.cli.console import INTERRUPTED, discard_stdout, handle_interrupts, prepare_streams
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import MissingExtraError
 from samara.core.sanitise import escape_control_characters
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from samara.compiler.scan import CompiledScan, IdlePath, Templates, compile_scan_python
 from samara.core.algebra import ZERO
+from samara.core.extras import missing_extra
 from samara.core.integrate import embedded_step, find_integrator
-from samara.core.lazy_import import MissingExtraError
 from samara.core.quantity import Scalar
 from samara.core.sanitise import quote_value
 from samara.core.tree import Tree
@@ -211,7 +211,7 @@ def compile_scan(backend: str, scan: Scan, *, dtype: str = "float64", fast: bool
 
 def _compiler(backend: str) -> Callable[..., CompiledScan]:
     if backend in ("jax", "pallas") and find_spec("jax") is None:
-        raise MissingExtraError(f"backend {backend!r} needs jax: pip install 'samara[jax]'")
+        raise missing_extra(f"backend {backend!r}", "JAX", "jax")
     if backend == "llvm":
         from samara.compiler.llvm.scan import compile_scan_llvm
 

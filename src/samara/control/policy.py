@@ -43,7 +43,7 @@ from samara.control.policy_file import (
     load_policy,
 )
 from samara.core.algebra import ZERO, Vec3, rotate
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import missing_extra
 from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
 from samara.core.safetensors import tensors_bytes
@@ -265,7 +265,7 @@ def published_raptor_tensors() -> dict[str, Any]:
     try:
         from foundation_policy import Raptor
     except ImportError as error:
-        raise MissingExtraError("the controller raptor needs its weights: pip install 'samara[raptor]'") from error
+        raise missing_extra("the controller raptor", "foundation-policy", "raptor") from error
     first, recurrent, last = Raptor().layers
     return {
         "0.weight": first.weights,

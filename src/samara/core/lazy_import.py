@@ -42,18 +42,6 @@ def lazy_attributes(
     return get_attribute, list_names
 
 
-class MissingExtraError(ImportError):
-    """A feature needs a package that is not installed; the message has the command that installs it."""
-
-
-def import_scipy(module: str, feature: str) -> Any:
-    """Import a module of SciPy for a feature that needs it."""
-    try:
-        return import_module(f"scipy.{module}")
-    except ImportError as error:
-        raise MissingExtraError(f"{feature} needs SciPy: pip install 'samara[scipy]'") from error
-
-
 _FUNCTIONS: dict[str, str] = {}
 
 

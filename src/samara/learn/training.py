@@ -7,7 +7,7 @@ from typing import Any
 
 from samara.compiler.jax import has_gpu
 from samara.control.policy_file import Policy
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import missing_extra
 from samara.learn.env_config import EnvironmentSetting
 from samara.learn.evaluation import FLIGHTS, evaluator
 from samara.learn.gradient_training import GradientHyperparameters, default_hyperparameters, gradient_trainer
@@ -69,7 +69,7 @@ def build_trainer(
     task = setting.task.name
     in_jax = method == "ppo" or has_gpu() or default_hyperparameters(task, gpu=False).recurrent_units > 0
     if in_jax and find_spec("jax") is None:
-        raise MissingExtraError(f"samara train --method {method} needs JAX: pip install 'samara[jax]'")
+        raise missing_extra(f"samara train --method {method}", "JAX", "jax")
     if method == "ppo":
         from samara.learn.jax import ppo
 

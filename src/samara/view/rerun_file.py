@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from samara.core.atomic_files import atomic_write
+from samara.core.extras import import_extra
 from samara.record.foxglove import rotation_from_up
 from samara.record.run import DroneRecord, Run
-from samara.record.streams import RecordingError
 from samara.vehicles.shape import COLOURS, BodyBox, Disc, Rod, shape_parts
 
 TIME = "time"
@@ -16,10 +16,7 @@ TIME = "time"
 
 def write_rerun(run: Run, path: str | Path) -> Path:
     """Write a run as a Rerun recording and return its path; needs the extra `rerun`."""
-    try:
-        import rerun as rr  # type: ignore[import-not-found,unused-ignore]
-    except ImportError as error:
-        raise RecordingError("Rerun needs rerun-sdk: pip install 'samara[rerun]'") from error
+    rr = import_extra("rerun", "Rerun", "rerun-sdk", "rerun")
     with atomic_write(path) as temporary:
         stream = rr.RecordingStream("samara", recording_id=run.scenario)
         stream.save(str(temporary))

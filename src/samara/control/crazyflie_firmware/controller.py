@@ -33,7 +33,7 @@ from samara.control.crazyflie_firmware.motors import (
     voltage_from_thrust,
 )
 from samara.core.algebra import ZERO, Vec3
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import MissingExtraError
 from samara.core.ops import safe_sqrt
 from samara.core.tree import flatten
 from samara.physics.multirotor import state_at_rest, steady_command

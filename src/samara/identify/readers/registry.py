@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from samara.core.algebra import Quat, Vec3
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import DISTRIBUTION, MissingExtraError
 from samara.core.sanitise import escape_control_characters
 from samara.core.types import Array
 from samara.core.units import CONVERSIONS
@@ -381,7 +381,7 @@ def format_table() -> str:
         files = ", ".join(
             f"`{ending}`" if ending.startswith(".") else ending for ending in log_format.endings if ending
         )
-        needs = f"`samara[{log_format.extra}]`" if log_format.extra else "–"
+        needs = f"`{DISTRIBUTION}[{log_format.extra}]`" if log_format.extra else "–"
         cells = (
             log_format.title,
             files,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.budget import Budget, decompressed_limit, read_bounded
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import missing_extra
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.readers.registry import RPM, enu_attitude, enu_rows, file_stem, flu_rows, low_pass_delay, signal
@@ -58,8 +58,8 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
     """Read the one flight of a log."""
     try:
         from pyulog import ULog  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    except ImportError:
-        raise MissingExtraError("PX4's logs are read by pyulog: pip install 'samara[logs]'") from None
+    except ImportError as error:
+        raise missing_extra("reading PX4's logs", "pyulog", "logs") from error
     budget = Budget(
         path,
         _UlogLimitError,

@@ -2,11 +2,11 @@
 
 | name | interface | needs |
 |---|---|---|
-| `VectorEnv` | Gymnasium, N drones at once | `samara[gym]` |
-| `Env` | Gymnasium, one drone | `samara[gym]` |
-| `environment` | pure functions in JAX | `samara[jax]` |
-| `VecEnv` | Stable-Baselines3 | `samara[sb3]` |
-| `ParallelEnv` | PettingZoo | `samara[pettingzoo]` |
+| `VectorEnv` | Gymnasium, N drones at once | `samara-flight[gym]` |
+| `Env` | Gymnasium, one drone | `samara-flight[gym]` |
+| `environment` | pure functions in JAX | `samara-flight[jax]` |
+| `VecEnv` | Stable-Baselines3 | `samara-flight[sb3]` |
+| `ParallelEnv` | PettingZoo | `samara-flight[pettingzoo]` |
 """
 
 from typing import TYPE_CHECKING

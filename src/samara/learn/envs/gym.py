@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from samara.core.algebra import matrix_from_quat
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import missing_extra
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.learn.compiled_episode import compile_episode, episode_keys, random_numbers
@@ -33,7 +33,7 @@ try:
     from gymnasium.vector import AutoresetMode
     from gymnasium.vector.utils import batch_space
 except ImportError as error:
-    raise MissingExtraError("samara.learn.envs.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'") from error
+    raise missing_extra("samara.learn.envs.gym", "Gymnasium 1.1 or newer", "gym") from error
 
 
 IMAGE_SIZE = 480, 360  # pixels

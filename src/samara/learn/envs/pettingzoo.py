@@ -12,7 +12,7 @@ from typing import TypeAlias, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import missing_extra
 from samara.core.types import Array
 from samara.learn.compiled_episode import compile_episode, episode_keys, random_numbers
 from samara.learn.env_config import SettingOptions, configure_environment
@@ -23,9 +23,7 @@ try:
     import pettingzoo
     from gymnasium.spaces import Box
 except ImportError as error:
-    raise MissingExtraError(
-        "samara.learn.envs.pettingzoo needs PettingZoo: pip install 'samara[pettingzoo]'"
-    ) from error
+    raise missing_extra("samara.learn.envs.pettingzoo", "PettingZoo", "pettingzoo") from error
 
 
 StepResult: TypeAlias = tuple[

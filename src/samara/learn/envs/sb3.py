@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import missing_extra
 from samara.core.types import Array
 from samara.learn.envs.gym import VectorEnv
 from samara.learn.task import Task
@@ -18,7 +18,7 @@ from samara.physics.types import Vehicle
 try:
     from stable_baselines3.common import vec_env
 except ImportError as error:
-    raise MissingExtraError("samara.learn.envs.sb3 needs Stable-Baselines3: pip install 'samara[sb3]'") from error
+    raise missing_extra("samara.learn.envs.sb3", "Stable-Baselines3", "sb3") from error
 
 
 class VecEnv(vec_env.VecEnv):  # type: ignore[misc, unused-ignore]

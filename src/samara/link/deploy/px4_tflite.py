@@ -20,7 +20,7 @@ import numpy as np
 from samara.control.policy_file import ActionTrim, Policy
 from samara.core.atomic_files import atomic_write, write_text
 from samara.core.block_ops import ACTIVATIONS, Layer
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import import_extra
 from samara.core.types import Array
 from samara.core.version import __version__
 from samara.export.c_syntax import comment
@@ -180,12 +180,9 @@ def _knots(curve: Callable[[Array], Array]) -> Array:
 
 def tflite_bytes(layers: tuple[tuple[Array, Array], ...]) -> bytes:
     """Serialise a TensorFlow Lite model: FullyConnected layers with bias, with a ReLU in all but the last."""
-    try:
-        import flatbuffers
-        import tflite
-    except ImportError as error:
-        raise MissingExtraError("PX4's networks are TensorFlow Lite files: pip install 'samara[px4-nn]'") from error
-
+    feature = "a network for PX4"
+    flatbuffers = import_extra("flatbuffers", feature, "flatbuffers", "px4-nn")
+    tflite = import_extra("tflite", feature, "tflite", "px4-nn")
     builder = flatbuffers.Builder(1 << 16)
 
     def vector(offsets: list[int], start: Callable[[Any, int], Any]) -> int:

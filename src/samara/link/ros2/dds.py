@@ -7,10 +7,9 @@ import stat
 import sys
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from typing import Any
 
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import import_extra
 from samara.record.ros2.messages import NUMBER_FORMATS, message_fields, type_hash
 
 LOOPBACK = """<CycloneDDS><Domain>
@@ -31,10 +30,7 @@ LOG_FATAL = 1  # DDS_LC_FATAL of Cyclone DDS
 
 def cyclonedds(module: str) -> Any:
     """Import a module of Cyclone DDS."""
-    try:
-        return import_module(f"cyclonedds.{module}")
-    except ImportError as error:
-        raise MissingExtraError("ROS 2 needs Cyclone DDS: pip install 'samara[ros2]'") from error
+    return import_extra(f"cyclonedds.{module}", "ROS 2", "Cyclone DDS", "ros2")
 
 
 def silence_warnings() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import missing_extra
 from samara.core.types import Array
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def typestore() -> "Typestore":
     try:
         from rosbags.typesys import Stores, get_types_from_msg, get_typestore
     except ImportError as error:
-        raise MissingExtraError("ROS 2 messages need rosbags: pip install 'samara[bags]'") from error
+        raise missing_extra("reading and writing ROS 2 messages", "rosbags", "bags") from error
     types = dict(get_typestore(Stores.ROS2_JAZZY).fielddefs)
     for definition in (files(__package__) / "messages.txt").read_text(encoding="utf-8").split("MSG: ")[1:]:
         name, _, text = definition.partition("\n")

@@ -18,7 +18,7 @@ import numpy as np
 
 from samara.core.algebra import Mat3, Vec3
 from samara.core.budget import Budget, resolve_sibling_path
-from samara.core.lazy_import import MissingExtraError
+from samara.core.extras import import_extra
 from samara.core.sanitise import quote_value
 from samara.core.types import Array
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
@@ -56,7 +56,7 @@ def read_mjcf(path: Path) -> ImportedVehicle:
     root = read_xml(path)
     if root.tag != "mujoco":
         raise root.error("is the root: expected <mujoco>")
-    mujoco = _mujoco()
+    mujoco = import_extra("mujoco", "reading MJCF", "MuJoCo", "mjcf")
     text = tostring(_sanitise(root, path.parent, xml_budget(root.origin)), encoding="unicode")
     previous_handler = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)  # otherwise MuJoCo writes MUJOCO_LOG.TXT to the working directory
@@ -74,14 +74,6 @@ def read_mjcf(path: Path) -> ImportedVehicle:
     finally:
         mujoco.set_mju_user_warning(previous_handler)
     return _read_model(root, mujoco, model, data)
-
-
-def _mujoco() -> Mujoco:
-    try:
-        import mujoco
-    except ImportError:
-        raise MissingExtraError("MJCF is read by MuJoCo: pip install 'samara[mjcf]'") from None
-    return mujoco
 
 
 # Sanitise the text for MuJoCo ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from samara.core.algebra import Quat, Vec3, quat_from_axis_angle, rotate
 from samara.core.atomic_files import atomic_write
+from samara.core.extras import import_extra
 from samara.core.types import Array
 from samara.physics.quantities import position_error, speed
 from samara.physics.types import Vehicle
@@ -199,10 +200,7 @@ class FilmFrames:
 
 
 def _write_mp4(path: Path, frames: FilmFrames) -> None:
-    try:
-        import imageio_ffmpeg  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ValueError("MP4 needs imageio-ffmpeg: pip install 'samara[video]', or write a .gif") from error
+    imageio_ffmpeg = import_extra("imageio_ffmpeg", "MP4 (a GIF does not)", "imageio-ffmpeg", "video")
     width, height = frames.size
     input_options = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {frames.fps} -i - -an"
     output_options = "-c:v libx264 -pix_fmt yuv420p -crf 20 -preset veryfast -movflags +faststart -f mp4"

@@ -1,0 +1,100 @@
+"""Extras: the install hint, what pyproject.toml declares, and the other distribution with the same import name."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import samara
+from samara.core import extras
+from samara.core.extras import MissingExtraError, import_extra, install_hint, warn_of_other_distribution
+
+HAND_WRITTEN = re.compile(r"pip install (-e )?['\"]?(samara(?!-flight)\b|samara-flight\[|\.\[)")
+
+
+@pytest.fixture(scope="module")
+def project(repository: Path) -> dict:
+    return tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_hint_is_for_a_wheel_or_a_checkout(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "version_info", (3, 12, 0))
+    assert install_hint("gym") == "pip install -e '.[gym]'"
+    monkeypatch.setattr(extras, "_PACKAGE", tmp_path / "site-packages" / "samara")
+    assert install_hint("gym") == "pip install 'samara-flight[gym]'"
+    with pytest.raises(MissingExtraError, match=r"^a game needs Absent: pip install 'samara-flight\[gym\]'$"):
+        import_extra("absent_package", "a game", "Absent", "gym")
+
+
+def test_the_hint_names_a_package_without_wheels(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 14, 0))
+    assert install_hint("ros2") == (
+        "pip install -e '.[ros2]', with a Python older than 3.14; cyclonedds has no wheels for Python 3.14"
+    )
+    assert install_hint("gym") == "pip install -e '.[gym]'"
+
+
+def test_the_project_declares_what_the_hints_say(project, repository):
+    """The name, the markers of packages without wheels, and every extra that the source names."""
+    assert project["name"] == extras.DISTRIBUTION
+    declared = project["optional-dependencies"]
+    for extra, (package, (major, minor)) in extras.FIRST_PYTHON_WITHOUT_WHEELS.items():
+        (requirement,) = [text for text in declared[extra] if text.startswith(package)]
+        assert f"python_version < '{major}.{minor}'" in requirement
+    calls = re.compile(r"""(?:install_hint\(|(?:missing_extra|import_extra)\([^()]*, )["']([\w-]+)["']\)""")
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (repository / "src").rglob("*.py"))
+    named = set(calls.findall(source))
+    assert {"gym", "jax", "view", "betaflight"} <= named <= set(declared)
+
+
+def test_no_hint_is_written_by_hand(repository):
+    """In the source, its tests and tools: `install_hint` makes them all. On the pages: no other project's name."""
+    written = []
+    this_file = Path(__file__).name
+    for folder in ("src", "tests", "docs", "examples"):
+        for path in (repository / folder).rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            if path.name not in ("extras.py", "test_wheel.py", this_file):
+                written += [(path, match.group()) for match in HAND_WRITTEN.finditer(text)]
+    for page in [*repository.glob("*.md"), *(repository / "docs").rglob("*.md")]:
+        text = page.read_text(encoding="utf-8")
+        written += [(page, match) for match in re.findall(r"pip install ['\"]?samara(?!-flight)\b.*", text)]
+    assert written == []
+
+
+def test_another_distribution_of_the_same_name_is_reported(tmp_path):
+    """Its metadata lie beside the package, so its files are mixed with ours; `import samara` warns in one sentence."""
+    site_packages = tmp_path / "site-packages"
+    site_packages.mkdir()
+    (site_packages / "samara").symlink_to(Path(samara.__file__).parent)
+    (site_packages / "samara_flight-0.1.0.dist-info").mkdir()
+    program = "import samara"
+    command = [sys.executable, "-c", program]
+    environment = {"PYTHONPATH": str(site_packages), "PATH": ""}
+    silent = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert silent.stderr == ""
+    (site_packages / "samara-2.1.dist-info").mkdir()
+    with pytest.warns(RuntimeWarning, match=r"samara 2\.1 is another project .* environment of its own$"):
+        warn_of_other_distribution(site_packages)
+    warned = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "RuntimeWarning: the distribution samara 2.1 is another project" in warned.stderr
+
+
+def test_the_command_reports_a_package_of_another_project(tmp_path, repository):
+    """`samara` is found first elsewhere, without a command line: one sentence and status 1."""
+    (tmp_path / "samara").mkdir()
+    (tmp_path / "samara" / "__init__.py").touch()
+    search_path = os.pathsep.join((str(tmp_path), str(repository / "src")))
+    done = subprocess.run(
+        [sys.executable, "-m", "samara_command"],
+        env={"PYTHONPATH": search_path, "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and re.fullmatch(
+        r"samara: the package `samara` .* is another project .*\n", done.stderr
+    )
