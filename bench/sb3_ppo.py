@@ -1,4 +1,4 @@
-"""Train hover with Stable-Baselines3's PPO on the CPU: `pip install 'samara-flight[sb3]'`, then `python bench/sb3_ppo.py [SEED]`.
+"""Train hover with Stable-Baselines3's PPO on the CPU: `python bench/sb3_ppo.py [SEED]`, with the extra `sb3`.
 
 Every 300,000 steps the policy is evaluated on 1000 unseen initial states, until 99 % of them succeed: within 5 cm and 5 cm/s of
 rest at the origin after 3 s. The script prints the steps, the training time (wall-clock and CPU) and the success rate.
