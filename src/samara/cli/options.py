@@ -143,6 +143,8 @@ def default_command(name: str) -> type[TyperGroup]:
     `samara identify logs LOG…`."""
 
     class Group(TyperGroup):
+        default_command = name
+
         def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
             if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
                 args = [name, *args]

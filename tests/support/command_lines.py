@@ -1,0 +1,145 @@
+"""The command lines of README, CONTRIBUTING and docs, and a parser that checks them without running anything."""
+
+import re
+import shlex
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from samara.cli import command_line
+from support.repository import REPOSITORY
+
+PAGES = sorted([*REPOSITORY.glob("README*.md"), REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").rglob("*.md")])
+SHELLS = {"bash", "sh", "shell", "console", "powershell"}
+PROGRAMS = ("samara", "make", "pip", "python", "python3")
+FENCE = re.compile(r"^( *)(```+|~~~+) *(\w*).*$")
+INLINE = re.compile(r"`(samara [a-z][^`\n]*)`")
+OTHER_PROJECTS = r"make (px4_|cload)"
+NOT_RUN: tuple[tuple[str, str], ...] = (
+    (
+        r"make (install|fly|test|check|bench|gallery|docs|verify|clean|help)\b.*",
+        "installs packages or runs these tests",
+    ),
+    (rf"{OTHER_PROJECTS}.*", "builds PX4 or the Crazyflie's firmware in its own checkout"),
+    (r"(python3? -m )?pip install .*", "installs packages; the extras that it names are checked"),
+    (r"python3? -m venv .*", "makes an environment"),
+    (r"python -m tests\.fuzz .*", "the fuzzer; tests/repository/test_fuzz.py runs it"),
+    (r"python examples/\w+\.py.*", "tests/repository/test_examples.py runs it"),
+    (r"samara (view|ros2|sticks)\b.*", "serves until Ctrl-C, or needs a device; tests/view and tests/link run it"),
+    (r"samara .* --(view|sticks|autopilot|px4-sih|ray)\b.*", "needs a browser, a device, an autopilot or a cluster"),
+    (r"samara --(install|show)-completion.*", "changes the user's shell"),
+)
+"""Patterns of command lines that no test executes, with the reason."""
+
+
+class CommandLine(NamedTuple):
+    """A command as the reader types it, and where it is."""
+
+    page: Path
+    line_number: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(REPOSITORY)}:{self.line_number}: {self.text}"
+
+
+def command_lines(page: Path) -> list[CommandLine]:
+    """Return the commands in the shell blocks and indented blocks of a page, with continuation lines joined."""
+    lines, commands = page.read_text(encoding="utf-8").splitlines(), []
+    fence, language, after_blank, i = "", "", True, 0
+    while i < len(lines):
+        line, number = lines[i], i + 1
+        i += 1
+        if match := FENCE.match(line):
+            if not fence:
+                fence, language = match[2], match[3]
+            elif match[2].startswith(fence) and not match[3]:
+                fence = ""
+            continue
+        indented = not fence and line.startswith("    ") and after_blank
+        after_blank = not line.strip() or indented
+        if not (indented or (fence and language in {"", *SHELLS})):
+            continue
+        while line.endswith("\\") and i < len(lines):
+            line, i = line[:-1] + lines[i].strip(), i + 1
+        text = line.strip().removeprefix("$ ").removeprefix("> ")
+        for part in re.split(r" && ", re.split(r"\s+#\s", text)[0]):
+            part = re.sub(r"^(\w+=\S+ )+", "", part.strip()).removeprefix(".venv/bin/").strip()
+            if part.split(" ")[0] in PROGRAMS:
+                commands.append(CommandLine(page, number, part))
+    return commands
+
+
+def inline_commands(page: Path) -> list[CommandLine]:
+    """Return the commands of Samara within sentences, such as `samara check`; they may have placeholders."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    return [CommandLine(page, i + 1, text) for i, line in enumerate(lines) for text in INLINE.findall(line)]
+
+
+def reason_not_run(text: str) -> str | None:
+    """Return why no test executes a command, or None if one does."""
+    return next((reason for pattern, reason in NOT_RUN if re.fullmatch(pattern, text)), None)
+
+
+def problem_of(text: str) -> str | None:
+    """Return what is wrong with a command line, or None: command, options and types of Samara; targets; extras; files."""
+    try:
+        program, *words = shlex.split(text)
+    except ValueError as error:
+        return str(error)
+    if program == "samara":
+        return parse_samara(words)
+    if program == "make":
+        targets = re.findall(r"^(\w+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        unknown = [word for word in words if "=" not in word and word not in targets]
+        return f"no target {unknown[0]}" if unknown and not re.match(OTHER_PROJECTS, text) else None
+    if program != "pip" and words[:1] and words[0].startswith("examples/"):
+        return None if (REPOSITORY / words[0]).is_file() else f"no file {words[0]}"
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for name, extras in re.findall(r"(?:^|['\" ])(samara[\w-]*|\.)\[([\w,-]+)\]", text):
+        if name not in (".", project["name"]):
+            return f"the distribution is {project['name']}"
+        if unknown := [extra for extra in extras.split(",") if extra not in project["optional-dependencies"]]:
+            return f"no extra {unknown[0]}"
+    return f"the distribution is {project['name']}" if "samara" in words and project["name"] != "samara" else None
+
+
+def parse_samara(words: list[str]) -> str | None:
+    """Parse the words after `samara` with the command line's own parser, without running the command."""
+    command, context = command_tree(), None
+    try:
+        while True:
+            context = command.make_context(command.name or "samara", list(words), parent=context)
+            if not hasattr(command, "commands"):
+                return None
+            words = [*context._protected_args, *context.args]
+            _, command, words = command.resolve_command(context, words)
+    except SystemExit:
+        return None
+    except Exception as error:  # of the parser
+        if type(error).__name__ in ("Exit", "NoArgsIsHelpError"):  # --help, --version; a group shows its help
+            return None
+        return f"{type(error).__name__}: {getattr(error, 'message', error)}"
+
+
+def unknown_words(text: str) -> list[str]:
+    """Return the commands and options in an inline command that Samara does not have; placeholders are ignored."""
+    words, command = text.replace("…", " ").replace("[", " ").replace("]", " ").split()[1:], command_tree()
+    while words and hasattr(command, "commands"):
+        if words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        elif default := getattr(command, "default_command", None):
+            command = command.commands[default]
+        elif re.fullmatch(r"[a-z][a-z0-9-]*", words[0]):
+            return [words[0]]
+        else:  # a placeholder
+            break
+    names = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    options = re.findall(r"(?<![\w-])--[a-z][\w-]*|(?<![\w-])-[a-z](?![\w-])", " ".join(words))
+    return [option for option in options if option not in names]
+
+
+@cache
+def command_tree() -> Any:
+    return command_line()
