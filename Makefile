@@ -41,9 +41,10 @@ bench/.venv/installed: bench/peers.txt
 	bench/.venv/bin/python -m pip install --quiet --requirement bench/peers.txt
 	@touch $@
 
-gallery: install ## draw every picture of the documentation again
+gallery: install ## draw every picture and write every measured figure of the documentation again
 	PYTHONPATH=docs $(BIN)/python -m figures.gallery docs/images
 	PYTHONPATH=docs $(BIN)/python -m figures.models docs/explanation/models.md
+	PYTHONPATH=docs $(BIN)/python -m tools.bench_figures
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv/docs ## build the documentation site: out/site/index.html

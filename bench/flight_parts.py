@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flight import Flight, bare_physics_factor, flight_cases
+from timing import describe_results
 
 from samara.core.atomic_files import write_text
 from samara.sim import simulation as simulation_module
@@ -76,6 +77,8 @@ def parts(flight: Flight) -> dict[str, Any]:
 
 if __name__ == "__main__":
     rows = [parts(flight) for flight in flight_cases()]
-    write_text(RESULT, json.dumps({"unit": "ms of processor time per simulated second", "rows": rows}, indent=2) + "\n")
+    name = "bench/flight_parts.py: processor time of a flight by part"
+    document = {**describe_results(name), "unit": "ms of processor time per simulated second", "rows": rows}
+    write_text(RESULT, json.dumps(document, indent=2) + "\n")
     for row in rows:
         print(row)

@@ -13,7 +13,6 @@ float64, over four drones.
 import argparse
 import json
 import os
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from aero import FULL as FULL_AIR
 from aero import FULL_3, gpu_batch
+from timing import describe_results
 
 import samara
 from samara.compiler.jax.arrays import Launch
@@ -298,9 +298,8 @@ def main() -> None:
     began = time.perf_counter()
     device = jax.devices()[0].device_kind
     document: dict[str, Any] = {
-        "device": device,
+        **describe_results("bench/gpu.py: steps on a GPU", device),
         "jax": jax.__version__,
-        "python": platform.python_version(),
         "drones": options.drones,
         "steps": options.steps,
         "integrator": "rk4",

@@ -10,7 +10,6 @@ the extra time of the first run. `--flights 4096 --duration 0.5 --backend jax` r
 
 import argparse
 import json
-import platform
 import tempfile
 import time
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 from campaign_files import write_campaign
+from timing import describe_results
 
 import samara
 from samara.campaigns.batch import CampaignFlights, Columns
@@ -89,9 +89,8 @@ def main() -> None:
             for run_name in ("first", "again")
         )
     results = {
-        "device": str(jax.devices()[0].device_kind),
+        **describe_results("bench/gpu_campaign.py: a campaign on a GPU", str(jax.devices()[0].device_kind)),
         "jax": jax.__version__,
-        "python": platform.python_version(),
         "samara": samara.__version__,
         "flights": options.flights,
         "written as": "Parquet" if PARQUET else ".npy",

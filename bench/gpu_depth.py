@@ -21,6 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from timing import describe_results
 
 from samara.compiler.jax.arrays import Launch
 from samara.compiler.jax.folding_scalar import count_operations
@@ -224,7 +225,8 @@ def main() -> None:
             print(f"{case}: {type(error).__name__}: {str(error).splitlines()[0][:200]}", flush=True)
     rows.append(measure_gradients(args))
     if args.out:
-        document = {"device": jax.devices()[0].device_kind, "jax": jax.__version__, "drones": args.drones, "rows": rows}
+        header = describe_results("bench/gpu_depth.py: depth images on a GPU", jax.devices()[0].device_kind)
+        document = {**header, "jax": jax.__version__, "drones": args.drones, "rows": rows}
         with atomic_write(args.out) as temporary:
             temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 

@@ -11,7 +11,6 @@ steps, and the rate of the bare physics in a separate kernel, with and without c
 import argparse
 import json
 import os
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from there_and_back import plain_crazyflie, there_and_back
+from timing import describe_results
 
 import samara
 from samara.compiler.jax.scan import compile_scan_pallas, flat_body
@@ -162,9 +162,8 @@ def main() -> None:
     n, duration = (8, 0.1) if options.small else (1 << 20, 20.0)
     device, begin = jax.devices()[0].device_kind, time.perf_counter()
     document: dict[str, Any] = {
-        "device": device,
+        **describe_results("bench/gpu_flights.py: whole flights on a GPU", device),
         "jax": jax.__version__,
-        "python": platform.python_version(),
         "rows": [],
     }
     print(f"{device}, JAX {jax.__version__}: flights of {duration:g} s, float32", flush=True)

@@ -14,7 +14,6 @@ run with one sentence and exit status 1; nothing is written.
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -36,7 +35,7 @@ from peers import FROM_CHECKOUT, ROWS
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from timing import best
+from timing import best, cpu_name, describe_results
 
 import samara
 from samara.compiler.trace.program import trace_program
@@ -252,20 +251,13 @@ def ratios(rows: list[dict[str, Any]], peer: dict[str, float]) -> list[dict[str,
     ]
 
 
-def hardware() -> str:
-    """Return the CPU's name, if the system reports it, and the thread count."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} threads"
-
-
 def report() -> dict[str, Any]:
     """Return the fields that every report begins with."""
-    return {"schema": 1, "samara": samara.__version__, "python": platform.python_version(), "machine": hardware()}
+    return {**describe_results("bench/run.py: one drone and batches, beside the peers"), "samara": samara.__version__}
 
 
 def show_rows(console: Console, rows: list[dict[str, Any]]) -> None:
-    table = Table(title=hardware())
+    table = Table(title=cpu_name())
     for heading in ("row", "M steps/s", "µs/step", "compile s"):
         table.add_column(heading, justify="left" if heading == "row" else "right")
     for measurement in rows:
