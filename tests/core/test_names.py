@@ -9,6 +9,7 @@ from support.command import call
 
 import samara
 from samara.compare.race import race
+from samara.core import confined_folder
 from samara.core.budget import read_text_or_gzip
 from samara.core.coerce import file_stem, is_name, sanitise_name
 from samara.core.confined_folder import ConfinedFolder
@@ -117,7 +118,9 @@ def test_a_track_names_a_vehicle_beside_it(tmp_path):
 # Folders -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_confined_folder_is_not_left(tmp_path):
+@pytest.mark.parametrize("relative_to_directories", [True, False], ids=["descriptors", "paths, as on Windows"])
+def test_a_confined_folder_is_not_left(relative_to_directories, tmp_path, monkeypatch):
+    monkeypatch.setattr(confined_folder, "HAS_DIR_FD", relative_to_directories)
     folder, outside = tmp_path / "in", tmp_path / "out"
     outside.mkdir()
     (outside / "x").write_text("precious")
@@ -136,7 +139,7 @@ def test_a_confined_folder_is_not_left(tmp_path):
     )
     (folder / "way").symlink_to(outside)
     (folder / "x").symlink_to(outside / "x")
-    for name in ("../out/x", str(outside / "x"), "way/x", "x", "a/../../out/x", "a\0"):
+    for name in ("../out/x", str(outside / "x"), "way/x", "x", "a/../../out/x", "a\0", "..\\out\\x"):
         for access in (confined.read, confined.writable_path, lambda entry: confined.lock_file(entry).__enter__()):
             with pytest.raises(OSError, match=r"is a symbolic link|leads out of the folder"):
                 access(name)

@@ -197,7 +197,7 @@ def test_without_pymavlink_one_sentence_says_what_to_install(kind, monkeypatch, 
     from samara.link.mavlink import dialect
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "pymavlink.dialects.v20", None)
+    monkeypatch.setitem(sys.modules, "pymavlink.dialects.v20.ardupilotmega", None)
     dialect.cache_clear()
     status, out, err = call(monkeypatch, capsys, "fly", "hover", "--autopilot", kind, "--connect")
     dialect.cache_clear()

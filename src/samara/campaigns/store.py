@@ -26,7 +26,7 @@ from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, P
 from samara.campaigns.samples import RowRange, arrow
 from samara.core.atomic_files import parse_json, require_writable
 from samara.core.budget import MAX_TEXT_BYTES, read_bytes
-from samara.core.confined_folder import ConfinedFolder
+from samara.core.confined_folder import ConfinedFolder, lock_exclusively
 from samara.core.extras import import_extra
 from samara.core.quantity import Scalar
 from samara.core.sanitise import escape_control_characters
@@ -281,11 +281,9 @@ def _create(campaign: Campaign, text: str, folder: Path) -> Store:
 @contextmanager
 def exclusive_lock(folder: Path) -> Iterator[None]:
     """Lock the folder against other writers; the lock is released if its owner dies."""
-    import fcntl
-
     with ConfinedFolder(folder).lock_file(LOCK_FILE) as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_exclusively(file)
         except OSError:
             raise CampaignError(f"{folder}: another samara sweep is writing into it; expected one at a time") from None
         yield

@@ -2,6 +2,9 @@
 
 Every component of a path below the folder is opened with O_NOFOLLOW relative to its parent directory, so that no entry of the
 folder leads out of it, neither for reading nor for writing. The folder itself is the user's choice and may be a link.
+
+Windows cannot open a file relative to a directory. There, every component of the path is checked before the file is opened; a
+program that replaces an entry between check and opening is not detected.
 """
 
 import ctypes
@@ -11,15 +14,23 @@ import secrets
 import signal
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
 from samara.core.budget import MAX_TABLE_BYTES, read_limited
 
 LINK_MESSAGE = "is a symbolic link; expected a file or directory of the folder itself"
 NOT_REGULAR_MESSAGE = "is not a regular file"
+HAS_DIR_FD = os.open in os.supports_dir_fd
+"""Whether the system opens files relative to a directory; if not, a directory's descriptor is None and names are paths."""
+
+JUNCTION = 0xA0000003  # a link to a directory on Windows that is no symbolic link
+
+O_DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
+O_SAFE: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+O_NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
 
 
 class ConfinedFolder(NamedTuple):
@@ -44,8 +55,9 @@ class ConfinedFolder(NamedTuple):
     def write(self, name: str) -> Iterator[BinaryIO]:
         """Write a file atomically; an existing entry of that name is replaced, never followed."""
         with self._parent(name, make=True) as (parent, base_name):
-            temporary = f".{base_name}.{secrets.token_hex(4)}"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            folder, file_name = os.path.split(base_name)
+            temporary = os.path.join(folder, f".{file_name}.{secrets.token_hex(4)}")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_SAFE
             try:
                 with os.fdopen(os.open(temporary, flags, 0o666, dir_fd=parent), "wb") as file:
                     yield file
@@ -70,8 +82,8 @@ class ConfinedFolder(NamedTuple):
     def names(self, name: str = "") -> list[str]:
         """List a directory, sorted; a missing directory has no entries."""
         try:
-            with self._parent(f"{name}/." if name else ".") as (parent, _):
-                return sorted(os.listdir(parent))
+            with self._parent(f"{name}/." if name else ".") as (parent, base_name):
+                return sorted(os.listdir(base_name if parent is None else parent))
         except FileNotFoundError:
             return []
 
@@ -95,39 +107,31 @@ class ConfinedFolder(NamedTuple):
         return self.path / name
 
     @contextmanager
-    def _parent(self, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Open the directory that contains a file; yields its descriptor and the file's base name. OSErrors name the file."""
+    def _parent(self, name: str, *, make: bool = False) -> Iterator[tuple[int | None, str]]:
+        """Open the directory of a file; yield its descriptor and the file's name in it, or None and the file's path.
+
+        OSErrors name the file.
+        """
         *folders, base_name = name.split("/")
-        if PurePosixPath(name).is_absolute() or ".." in (*folders, base_name) or "\0" in name:
+        path = PurePath(name)
+        if path.anchor or "\\" in name or ".." in (*folders, base_name) or "\0" in name:
             raise OSError(errno.EINVAL, "leads out of the folder", str(self.path / name))
-        open_directory = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        descriptor = -1
         try:
             if make:
                 self.path.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path, open_directory)
-            for folder in folders:
-                if make:
-                    with suppress(FileExistsError):
-                        os.mkdir(folder, dir_fd=descriptor)
-                if _is_link(folder, descriptor):
-                    raise OSError(errno.ELOOP, LINK_MESSAGE)
-                child = os.open(folder, open_directory | os.O_NOFOLLOW, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = child
-            yield descriptor, base_name
+            if HAS_DIR_FD:
+                with _open_directories(self.path, folders, make=make) as descriptor:
+                    yield descriptor, base_name
+            else:
+                yield None, os.path.join(_checked_directory(self.path, folders, make=make), base_name)
         except OSError as error:
             text = error.strerror or str(error)
             raise OSError(error.errno, text, str(self.path / name.removesuffix("/."))) from None
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
 
-    def _open_regular(self, name: str, base_name: str, flags: int, parent: int) -> int:
+    def _open_regular(self, name: str, base_name: str, flags: int, parent: int | None) -> int:
         if _is_link(base_name, parent):
             raise OSError(errno.ELOOP, LINK_MESSAGE)
-        safety_flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(base_name, flags | safety_flags, 0o666, dir_fd=parent)
+        descriptor = os.open(base_name, flags | O_SAFE | O_NONBLOCK, 0o666, dir_fd=parent)
         try:
             self._require_regular(name, os.fstat(descriptor))
         except OSError:
@@ -141,12 +145,60 @@ class ConfinedFolder(NamedTuple):
             raise OSError(errno.EINVAL, text, str(self.path / name))
 
 
-def _is_link(name: str, parent: int) -> bool:
+@contextmanager
+def _open_directories(root: Path, folders: Sequence[str], *, make: bool) -> Iterator[int]:
+    """Open a directory component by component, each relative to its parent."""
+    descriptor = os.open(root, os.O_RDONLY | O_DIRECTORY)
+    try:
+        for folder in folders:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(folder, dir_fd=descriptor)
+            if _is_link(folder, descriptor):
+                raise OSError(errno.ELOOP, LINK_MESSAGE)
+            child = os.open(folder, os.O_RDONLY | O_DIRECTORY | O_SAFE, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = child
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _checked_directory(root: Path, folders: Sequence[str], *, make: bool) -> str:
+    """Return the path of a directory after checking that no component below the root is a link."""
+    path = str(root)
+    os.stat(path)
+    for folder in folders:
+        path = os.path.join(path, folder)
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(path)
+        if _is_link(path, None):
+            raise OSError(errno.ELOOP, LINK_MESSAGE)
+        if not stat.S_ISDIR(os.stat(path).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    return path
+
+
+def _is_link(name: str, parent: int | None) -> bool:
     """Whether an entry is a link, for the message; the flags of `os.open` refuse a link in any case."""
     try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except OSError:
         return False
+    return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == JUNCTION
+
+
+def lock_exclusively(file: BinaryIO) -> None:
+    """Lock an open file against other processes until it is closed; raise OSError if another process holds the lock."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 _PR_SET_PDEATHSIG = 1

@@ -10,6 +10,7 @@ import re
 import struct
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,7 +94,7 @@ class Joystick:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         try:
-            self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            self._file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         except OSError as error:
             raise JoystickError(
                 f"{path}: cannot be read ({error.strerror}); expected a joystick such as /dev/input/js0"
@@ -139,13 +140,13 @@ class Joystick:
 
 def _device_name(file: int) -> str:
     """Return the name that the device reports; "" if it has none."""
-    try:
+    name = b""
+    if sys.platform != "win32":
         from fcntl import ioctl
 
-        name = ioctl(file, READ_NAME, bytes(NAME_LENGTH))
-    except (ImportError, OSError):
-        return ""
-    return bytes(name).split(b"\0")[0].decode(errors="replace")
+        with suppress(OSError):
+            name = ioctl(file, READ_NAME, bytes(NAME_LENGTH))
+    return name.split(b"\0")[0].decode(errors="replace")
 
 
 class StickInput:

@@ -119,12 +119,11 @@ class Process:
     @staticmethod
     def _signal_group(process: "subprocess.Popen[bytes]", *, terminate: bool) -> None:
         """Signal the process group; on systems without process groups, such as Windows, only the process."""
-        killpg = getattr(os, "killpg", None)
         with suppress(ProcessLookupError, PermissionError):
-            if killpg is None:
+            if sys.platform == "win32":
                 process.terminate() if terminate else process.kill()
             else:
-                killpg(process.pid, signal.SIGTERM if terminate else signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGTERM if terminate else signal.SIGKILL)
 
     def close(self) -> None:
         """End the process and remove its folder."""
