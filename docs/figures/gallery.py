@@ -162,9 +162,7 @@ def rotor(folder: Path) -> None:
 
 
 def structure(folder: Path) -> None:
-    """structure.png, slung_load.png, propwash.png: vibrating arms, a slung load, descents into the drone's own wake; and
-    flight-time.png, from measurements"""
-    from figures.flight_time import draw_flight_time
+    """structure.png, slung_load.png, propwash.png: vibrating arms, a slung load, descents into the drone's own wake"""
     from figures.propwash import draw_propwash
     from figures.slung_load import draw_slung_load
     from figures.structure import draw_structure
@@ -173,7 +171,6 @@ def structure(folder: Path) -> None:
     draw_structure(folder / "structure.png")
     draw_slung_load(fly("slung_load"), folder / "slung_load.png")
     draw_propwash(folder / "propwash.png")
-    draw_flight_time(folder / "flight-time.png")
 
 
 def estimators(folder: Path) -> None:
