@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import tomllib
 from pathlib import Path
 from typing import get_type_hints
 
@@ -184,15 +183,6 @@ def test_every_page_is_in_the_navigation_of_the_site():
     )
 
 
-def test_one_address_of_the_project():
-    """Package, site and citation name the same repository."""
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    address = project["urls"]["Repository"]
-    assert all(url.startswith(address) for name, url in project["urls"].items() if name != "Documentation")
-    assert f"\nrepo_url: {address}\n" in (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8")
-    assert f"\nrepository-code: {address}\n" in (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
-
-
 def test_changelog_and_citation_carry_the_version():
     """One version, written in three places, the same in all."""
     changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -302,16 +292,6 @@ def test_every_physics_file_is_described():
     rows = set(re.findall(r"^\| `([\w/]+\.py)` \|", page, re.MULTILINE))
     assert len(rows) > 30 and rows - set(files) == set()
     assert [file for file in files if file not in rows and f"physics/{file}" not in models] == []
-
-
-def test_continuous_integration_runs_on_every_python_that_is_supported():
-    """The classifiers of the package are the versions of the workflow, the oldest is the one required; it calls .ci/run."""
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    workflow = (REPOSITORY / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
-    supported = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
-    assert re.findall(r'"(3\.\d+)"', workflow) == supported
-    assert project["requires-python"] == f">={supported[0]}"
-    assert "- run: bash .ci/run\n" in workflow
 
 
 @pytest.mark.parametrize("name", ["constraints.txt", "bench/peers.txt", "bench/gym_pybullet_drones.txt"])
