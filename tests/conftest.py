@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,31 @@ if CODE_CACHE:
 # No test measures time. Examples are random in every run, except in continuous integration, where results must not vary.
 settings.register_profile("samara", deadline=None, derandomize=REQUIRE_ALL)
 settings.load_profile("samara")
+
+# Modules that use signals, process groups, pipes, file modes, symbolic links or /dev. Windows has none of these or others.
+POSIX_ONLY = [
+    *(
+        "link/test_link_*.py",
+        "cli/test_interrupts.py",
+        "cli/test_console.py",
+        "core/test_children.py",
+        "core/test_files.py",
+    ),
+    *(
+        "core/test_names.py",
+        "core/test_named_files.py",
+        "compiler/test_llvm_cache.py",
+        "campaigns/test_untrusted_campaign.py",
+    ),
+    *(
+        "control/test_firmware.py",
+        "repository/test_memory.py",
+        "repository/test_size_bombs.py",
+        "repository/test_fuzz.py",
+    ),
+    *("vehicles/test_hostile_files.py", "record/test_recording.py"),
+]
+collect_ignore_glob = POSIX_ONLY if sys.platform == "win32" else []
 
 SLOW = frozenset(line for line in (TESTS / "slow.txt").read_text(encoding="utf-8").splitlines() if line[:1] != "#")
 
