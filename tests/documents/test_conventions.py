@@ -520,11 +520,18 @@ def test_a_failure_stops_the_physical_propulsor_whatever_its_channel(iris, order
 
 
 @pytest.mark.parametrize(
-    "page", ["howto/coming-from.md", "reference/conventions.md", "evidence/documents.md", "evidence/errata.md"]
+    "page",
+    [
+        "docs/howto/coming-from.md",
+        "docs/reference/conventions.md",
+        "docs/evidence/documents.md",
+        "docs/evidence/errata.md",
+        "tests/documents/requirements.md",
+    ],
 )
 def test_every_samara_name_on_the_pages_exists(repository, page):
     """`samara.physics.rotors.rotor.rotor_wrench` resolves; a renamed name is detected."""
-    text = (repository / "docs" / page).read_text(encoding="utf-8")
+    text = (repository / page).read_text(encoding="utf-8")
     names = set(re.findall(r"`(samara(?:\.\w+)+)", text))
     assert names
     assert sorted(name for name in names if not name_exists(name)) == []

@@ -71,9 +71,7 @@ def test_pages_have_python_to_run():
         "docs/howto/export-c.md",
         "docs/howto/export-javascript.md",
         "docs/howto/web-page.md",
-        "docs/evidence/engine.md",
-        "docs/evidence/rigid-body.md",
-        "docs/evidence/drone-physics.md",
+        "docs/evidence/documents.md",
         "docs/reference/conventions.md",
         "docs/howto/coming-from.md",
         "docs/howto/trajectories.md",
@@ -111,7 +109,7 @@ def test_the_japanese_readme_has_the_same_commands_and_pictures():
     assert programs[0] == programs[1]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name_)
+@pytest.mark.parametrize("page", [*PAGES, REPOSITORY / "tests" / "documents" / "requirements.md"], ids=page_name_)
 def test_links_lead_to_files_that_exist(page):
     """Relative links and pictures; a link to a heading resolves to one of that name."""
     for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):

@@ -35,7 +35,7 @@ def test_and_others(name, seed):
 
 
 def test_the_sampler_keeps_its_word():
-    """The statements of docs/explanation/control.md about these vehicles, checked on the vehicles."""
+    """The statements of docs/evidence/controllers.md about these vehicles, checked on the vehicles."""
     vehicles = random_vehicles(200, seed=0)
     mass = np.array([vehicle.mass for vehicle in vehicles])
     assert 0.02 <= mass.min() < 0.03 and 7.0 < mass.max() <= 10.0
