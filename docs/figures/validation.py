@@ -9,8 +9,8 @@ from samara.core.algebra import Vec3
 from samara.core.atomic_files import write_text
 from samara.identify import FlightLog, cross_validate, identify, read_logs, validate
 from samara.identify.identification import Identification
-from samara.identify.prediction_error_fit import BASELINES, QUANTITIES
-from samara.identify.scores import PredictionScore, error_ratios, pool_scores, score_table
+from samara.identify.prediction_error_fit import BASELINES, QUANTITIES, UNITS
+from samara.identify.scores import PredictionScore, error_ratios, pool_scores
 from samara.physics.types import Vehicle
 from samara.vehicles.loader import vehicle as load
 from samara.view.plot.identify import draw_validation
@@ -44,8 +44,6 @@ def write_validation(flights: str | Path, docs: str | Path) -> None:
     ]
     parts = {
         "ratios": ratio_table(pool_scores(scores)),
-        "all": score_table(scores).split(f"| {scores[0].flight} ")[0],
-        "flights": "\n".join(_without_totals(score_table(scores).splitlines())) + "\n",
         "numbers": parameter_table(identification),
         "damping": damping_table(logs),
     }
@@ -60,13 +58,12 @@ def _select_models(score: PredictionScore) -> PredictionScore:
     )
 
 
-def _without_totals(lines: Sequence[str]) -> list[str]:
-    return [line for line in lines if not line.startswith("| all flights")]
-
-
 def ratio_table(total_score: PredictionScore) -> str:
-    """Tabulate errors after 0.5 s relative to constant velocity."""
+    """Tabulate errors after 0.5 s relative to constant velocity, whose own RMS errors are the first row."""
     lines = [f"| 0.5 s ahead | {' | '.join(QUANTITIES)} |", f"|---|{'---:|' * len(QUANTITIES)}"]
+    baseline = total_score.rms["constant velocity"]
+    errors = [f"{float(baseline[name][-1]):.3g} {unit}" for name, unit in zip(QUANTITIES, UNITS, strict=True)]
+    lines.append(f"| constant velocity, RMS | {' | '.join(errors)} |")
     for name in total_score.rms:
         if name not in BASELINES:
             lines.append(

@@ -85,7 +85,6 @@ def test_pages_have_python_to_run():
         "docs/explanation/mpc.md",
         "docs/howto/plan-fastest.md",
         "docs/howto/identify.md",
-        "docs/evidence/validation.md",
         "docs/reference/sensors.md",
         "docs/howto/autopilots.md",
         "docs/howto/ros2.md",
