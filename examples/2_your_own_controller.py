@@ -2,8 +2,8 @@
 
 # %%
 import samara
-from samara.control.allocation import build_allocation, command_for_wrench
-from samara.core.algebra import Vec3, rotate_inverse
+from samara.control import build_allocation, command_for_wrench
+from samara.core import Vec3, rotate_inverse
 
 vehicle = samara.vehicle("crazyflie")
 weight = vehicle.mass * vehicle["gravity"].acceleration

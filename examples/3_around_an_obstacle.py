@@ -6,7 +6,7 @@ import numpy as np
 
 import samara
 from samara.control import ILQR
-from samara.sim.plant import Plant, plant_state, set_plant_state
+from samara.sim import Plant, plant_state, set_plant_state
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -6,8 +6,8 @@ import time
 import numpy as np
 
 import samara
-from samara.control.geometric import geometric
-from samara.core.tree import flatten
+from samara.control import geometric
+from samara.core import flatten
 from samara.plan import Reference
 
 n, steps, dt = 10_000, 3000, 1e-3

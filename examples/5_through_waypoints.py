@@ -4,10 +4,10 @@
 import math
 
 import samara
-from samara.core.algebra import Vec3
+from samara.core import Vec3
 from samara.plan import PlanLimits, plan_fastest
-from samara.scenario.scenario import Drone, Scenario
-from samara.view.plot.plan import draw_plan
+from samara.scenario import Drone, Scenario
+from samara.view import draw_plan
 
 points = [(0, 0, 1), (2, 0, 1.5), (2, 1.5, 2)]
 vehicle = samara.vehicle("crazyflie")

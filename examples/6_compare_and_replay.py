@@ -3,7 +3,7 @@
 # %%
 import samara
 from samara.record.diff import distances, first_difference
-from samara.view.report.report import report_files
+from samara.view import report_files
 
 settings = {"duration": 4.0}
 geometric = samara.fly("hover", settings=settings, out="geometric.mcap", overwrite=True)

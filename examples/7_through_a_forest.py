@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from samara.learn.tasks import Draw, trim_drone
-from samara.learn.tasks.navigate import GOAL_W, MAX_HEIGHT_M, TASK
+from samara.learn import Draw, navigate, trim_drone
 
 SCENARIO = """
 schema = 1
@@ -30,9 +29,10 @@ radius = {radius:.3f}
 
 
 def forest_toml(seed: int, vehicle: str = "crazyflie") -> str:
-    start, goal = TASK.reset(Draw.from_generator(np.random.default_rng(seed)), trim_drone(vehicle))
-    start_W, goal_W = ([round(float(x), 3) for x in p_W] for p_W in (start.p_W, GOAL_W))
-    text, high = SCENARIO.format(seconds=TASK.seconds, vehicle=vehicle, start=start_W, to=goal_W), MAX_HEIGHT_M + 3.0
+    task, high = navigate.TASK, navigate.MAX_HEIGHT_M + 3.0
+    start, goal = task.reset(Draw.from_generator(np.random.default_rng(seed)), trim_drone(vehicle))
+    start_W, goal_W = ([round(float(x), 3) for x in p_W] for p_W in (start.p_W, navigate.GOAL_W))
+    text = SCENARIO.format(seconds=task.seconds, vehicle=vehicle, start=start_W, to=goal_W)
     return text + "".join(COLUMN.format(k=k, high=high, **c._asdict()) for k, c in enumerate(goal.columns))
 
 

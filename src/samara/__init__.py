@@ -1,13 +1,12 @@
 """Samara: multirotor physics, simulation and control; every equation written once, for every backend."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from samara.compiler.scan import scan
 from samara.compiler.simulator import compile
 from samara.core import extras as _extras
 from samara.core import lazy_import as _lazy_import
 from samara.core.algebra import Quat, Vec3
-from samara.core.lazy_import import lazy_attributes as _lazily
 from samara.core.version import __version__ as __version__
 from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.multirotor import derivative, step, wrench, wrench_breakdown
@@ -19,7 +18,23 @@ from samara.vehicles.loader import vehicle, vehicle_names
 from samara.vehicles.trim import hover, thrust_to_weight
 from samara.vehicles.writer import save_vehicle
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:  # imported on first access: each needs a backend or a file format
+    from samara import (
+        campaigns,
+        control,
+        core,
+        documents,
+        identify,
+        learn,
+        physics,
+        plan,
+        scenario,
+        sensors,
+        sim,
+        vehicles,
+        view,
+        wind,
+    )
     from samara.campaigns.sweep import sweep
     from samara.compiler.derivatives.linearize import linearize
     from samara.record.load import load_run
@@ -30,20 +45,8 @@ if _TYPE_CHECKING:
     from samara.sim.fly import fly
     from samara.sim.fly_many import fly_many
     from samara.sim.replay import replay
-
-
-_LAZY_MEMBERS = {  # imported on first use: each needs a backend or a file format
-    "Run": "samara.record.run",
-    "Scenario": "samara.scenario.scenario",
-    "fly": "samara.sim.fly",
-    "fly_many": "samara.sim.fly_many",
-    "linearize": "samara.compiler.derivatives.linearize",
-    "load_run": "samara.record.load",
-    "load_scenario": "samara.scenario.load",
-    "replay": "samara.sim.replay",
-    "scenario_names": "samara.scenario.file",
-    "sweep": "samara.campaigns.sweep",
-}
+else:
+    __getattr__, __dir__ = _lazy_import.lazy_exports(__name__)
 
 __all__ = [
     "CALM",
@@ -61,24 +64,38 @@ __all__ = [
     "VehicleError",
     "Wrench",
     "build_vehicle",
+    "campaigns",
     "compile",
+    "control",
+    "core",
     "derivative",
+    "documents",
     "fly",
     "fly_many",
     "hover",
+    "identify",
+    "learn",
     "linearize",
     "load_run",
     "load_scenario",
+    "physics",
+    "plan",
     "replay",
     "save_vehicle",
     "scan",
+    "scenario",
     "scenario_names",
+    "sensors",
+    "sim",
     "step",
     "sweep",
     "switch_on",
     "thrust_to_weight",
     "vehicle",
     "vehicle_names",
+    "vehicles",
+    "view",
+    "wind",
     "wrench",
     "wrench_breakdown",
 ]
@@ -95,5 +112,3 @@ _lazy_import.register_presenters(
 )
 
 _extras.warn_of_other_distribution()
-
-__getattr__, __dir__ = _lazily(__name__, __path__, _LAZY_MEMBERS)

@@ -1,5 +1,1 @@
 """Compare controllers: on the same flight, or in a race on a track."""
-
-from samara.core.lazy_import import lazy_attributes as _lazily
-
-__getattr__, __dir__ = _lazily(__name__, __path__)

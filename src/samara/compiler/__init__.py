@@ -16,27 +16,7 @@ Array programs of the JAX executors are in `samara.compiler.jax.arrays`: `compil
 
 from typing import TYPE_CHECKING
 
-from samara.core.lazy_import import lazy_attributes as _lazily
-
-_MODULES = {
-    "compiled_step": ("CompiledStep", "Machine", "Precision", "STRICT"),
-    "derivatives.forward": ("tangent_program", "compile_tangent"),
-    "derivatives.linearize": ("linearize",),
-    "derivatives.reverse": ("adjoint_program",),
-    "jax": ("has_gpu",),
-    "llvm.array_loop": ("ArrayLoop", "ArraySpec", "CallChain", "CompiledLoops", "Pass", "compile_loops"),
-    "llvm.scan": ("compile_program", "compile_scan_program"),
-    "llvm.codegen": ("vector_width",),
-    "scan": ("CompiledScan", "Templates"),
-    "simulator": ("Simulator", "compile"),
-    "stepper": ("BACKENDS", "Scan", "Stepper", "compile_scan", "require_backend"),
-    "thread_pool": ("run_parallel",),
-    "trace.program": ("Instruction", "Program", "trace_program"),
-    "trace.symbolic": ("jacobian", "program_from_symbols", "symbols"),
-}
-__getattr__, __dir__ = _lazily(
-    __name__, __path__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
-)
+from samara.core.lazy_import import lazy_exports
 
 if TYPE_CHECKING:
     from samara.compiler.compiled_step import STRICT, CompiledStep, Machine, Precision
@@ -53,6 +33,8 @@ if TYPE_CHECKING:
     from samara.compiler.thread_pool import run_parallel
     from samara.compiler.trace.program import Instruction, Program, trace_program
     from samara.compiler.trace.symbolic import jacobian, program_from_symbols, symbols
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
     "BACKENDS",

@@ -1,19 +1,94 @@
 """Controllers: pure functions `controller(state, reference, vehicle, controller_state) → command, controller_state`."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-from samara.core.lazy_import import lazy_attributes as _lazily
+from samara.control.default_gains import Gains, control_authority, default_gains
+from samara.control.geometric import Geometric, geometric
+from samara.control.indi import Indi, indi
+from samara.control.lqr import Lqr, hover_design, lqr
+from samara.control.mellinger import Mellinger, mellinger
+from samara.control.pid import Pid, pid
+from samara.core.lazy_import import lazy_exports
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
+    from samara.control.action_space import rotor_action, rotor_range
+    from samara.control.allocation import Allocation, build_allocation, command_for_wrench, rotor_thrusts
+    from samara.control.controller_type import Controller, ControllerSpec
+    from samara.control.crazyflie_firmware.motors import THRUST_CURVES, pwm_from_thrust, thrust_from_pwm
     from samara.control.margins import hover_loop
-    from samara.control.mpc import ILQR
-    from samara.control.policy_file import load_policy, save_policy
-    from samara.control.registry import controller_spec, create_controller
+    from samara.control.mpc import (
+        ILQR,
+        TRACKING_COST,
+        Cost,
+        CostWeights,
+        InputLimits,
+        MpcOptions,
+        Problem,
+        Shaping,
+        Solver,
+    )
+    from samara.control.policy_file import dense_tensors, load_policy, mlp_layers, save_policy
+    from samara.control.registry import (
+        CONTROLLERS,
+        FIRMWARE,
+        TRAINED,
+        controller_spec,
+        create_controller,
+        required_rate,
+    )
+    from samara.control.stick_modes import StickLimits, StickPilot, Sticks, stick_limits, stick_pilot
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
 
-__all__ = ["ILQR", "controller_spec", "create_controller", "hover_loop", "load_policy", "save_policy"]
-
-_MODULES = {  # imported on demand: some of them import the compiler
-    **{"ILQR": "mpc", "hover_loop": "margins", "load_policy": "policy_file", "save_policy": "policy_file"},
-    **{"create_controller": "registry", "controller_spec": "registry"},
-}
-__getattr__, __dir__ = _lazily(__name__, __path__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})
+__all__ = [
+    "CONTROLLERS",
+    "FIRMWARE",
+    "ILQR",
+    "THRUST_CURVES",
+    "TRACKING_COST",
+    "TRAINED",
+    "Allocation",
+    "Controller",
+    "ControllerSpec",
+    "Cost",
+    "CostWeights",
+    "Gains",
+    "Geometric",
+    "Indi",
+    "InputLimits",
+    "Lqr",
+    "Mellinger",
+    "MpcOptions",
+    "Pid",
+    "Problem",
+    "Shaping",
+    "Solver",
+    "StickLimits",
+    "StickPilot",
+    "Sticks",
+    "build_allocation",
+    "command_for_wrench",
+    "control_authority",
+    "controller_spec",
+    "create_controller",
+    "default_gains",
+    "dense_tensors",
+    "geometric",
+    "hover_design",
+    "hover_loop",
+    "indi",
+    "load_policy",
+    "lqr",
+    "mellinger",
+    "mlp_layers",
+    "pid",
+    "pwm_from_thrust",
+    "required_rate",
+    "rotor_action",
+    "rotor_range",
+    "rotor_thrusts",
+    "save_policy",
+    "stick_limits",
+    "stick_pilot",
+    "thrust_from_pwm",
+]

@@ -1,43 +1,48 @@
-"""Lazy package attributes: imported on first access, and listed by `dir` before that.
+"""Lazy exports of a package: the names that its `__init__.py` imports for type checkers are imported on first access.
 
-__getattr__, __dir__ = lazy_attributes(__name__, __path__)
+    if TYPE_CHECKING:
+        from samara.control.mpc import ILQR
+    else:
+        __getattr__, __dir__ = lazy_exports(__name__)
+
+    __all__ = ["ILQR"]
+
+A name that is also the name of a module, such as `samara.control.geometric`, is imported above the block: importing the module
+would replace a lazy attribute.
 """
 
-import pkgutil
+import ast
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
-from importlib.machinery import PathFinder
+from importlib.machinery import SourceFileLoader
 from typing import Any
 
-NO_NAMES: Mapping[str, str] = {}
 
+def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package, for the names in its block `if TYPE_CHECKING:` and in `__all__`."""
+    module = sys.modules[package]
 
-def lazy_attributes(
-    package: str, path: Iterable[str], lazy_names: Mapping[str, str] = NO_NAMES
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package, for its modules and for `lazy_names`, a map from names to modules.
-
-    If a module needs a package that is not installed, the attribute is missing and the AttributeError explains why.
-    """
-    folders = list(path)
+    @cache
+    def origins() -> dict[str, str]:
+        """Return the module that each name of the block is imported from."""
+        loader = module.__loader__
+        assert isinstance(loader, SourceFileLoader)
+        block = next(node for node in ast.parse(loader.get_source(package) or "").body if isinstance(node, ast.If))
+        statements = [statement for statement in block.body if isinstance(statement, ast.ImportFrom)]
+        return {alias.name: str(statement.module) for statement in statements for alias in statement.names}
 
     def get_attribute(name: str) -> Any:
-        if name in lazy_names:
-            return getattr(import_module(lazy_names[name]), name)
-        full_name = f"{package}.{name}"
-        if not name.startswith("_") and PathFinder.find_spec(full_name, folders):
-            try:
-                return import_module(full_name)
-            except ImportError as error:
-                raise AttributeError(f"{full_name}: {error}") from error
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if name.startswith("__") or name not in origins():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=module)
+        origin = origins()[name]
+        if origin == package:
+            return import_module(f"{package}.{name}")
+        return getattr(__import__(origin, fromlist=(name,)), name)
 
     def list_names() -> list[str]:
-        modules = (
-            module_info.name for module_info in pkgutil.iter_modules(folders) if not module_info.name.startswith("_")
-        )
-        return sorted({*vars(sys.modules[package]), *lazy_names, *modules})
+        return sorted({*module.__all__, *(name for name in vars(module) if name.startswith("__"))})
 
     return get_attribute, list_names
 

@@ -1,5 +1,1 @@
 """Write programs as C, C++ and JavaScript."""
-
-from samara.core.lazy_import import lazy_attributes
-
-__getattr__, __dir__ = lazy_attributes(__name__, __path__)

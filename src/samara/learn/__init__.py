@@ -2,41 +2,50 @@
 
 from typing import TYPE_CHECKING
 
-from samara.core.lazy_import import lazy_attributes as _lazily
+from samara.core.lazy_import import lazy_exports
 
 if TYPE_CHECKING:
     from samara.learn.domain_randomization import FOUR_DECADES, L2F, RAPTOR, ParameterRanges
     from samara.learn.env_config import EnvironmentSetting, configure_environment
+    from samara.learn.envs import Env, ParallelEnv, VecEnv, VectorEnv, environment
+    from samara.learn.envs.gym import gymnasium_id
     from samara.learn.evaluation import Evaluation, evaluator
     from samara.learn.fine_tune import adapt
     from samara.learn.observation_noise import L2F_NOISE, fused_sensing, noisy_sensing
+    from samara.learn.task import Draw, Situation, Task, TrimmedDrone, observe, trim_drone
+    from samara.learn.tasks import load_task, navigate
     from samara.learn.training import build_trainer, save, train
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
     "FOUR_DECADES",
     "L2F",
     "L2F_NOISE",
     "RAPTOR",
+    "Draw",
+    "Env",
     "EnvironmentSetting",
     "Evaluation",
+    "ParallelEnv",
     "ParameterRanges",
+    "Situation",
+    "Task",
+    "TrimmedDrone",
+    "VecEnv",
+    "VectorEnv",
     "adapt",
     "build_trainer",
     "configure_environment",
+    "environment",
     "evaluator",
     "fused_sensing",
+    "gymnasium_id",
+    "load_task",
+    "navigate",
     "noisy_sensing",
+    "observe",
     "save",
     "train",
+    "trim_drone",
 ]
-_MODULES = {
-    "domain_randomization": ("FOUR_DECADES", "L2F", "RAPTOR", "ParameterRanges"),
-    "env_config": ("EnvironmentSetting", "configure_environment"),
-    "evaluation": ("Evaluation", "evaluator"),
-    "fine_tune": ("adapt",),
-    "observation_noise": ("L2F_NOISE", "fused_sensing", "noisy_sensing"),
-    "training": ("build_trainer", "save", "train"),
-}
-__getattr__, __dir__ = _lazily(
-    __name__, __path__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
-)

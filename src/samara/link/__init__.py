@@ -4,7 +4,3 @@ Crazyflie scripts fly them through the radio protocol CRTP.
 Inside Samara everything is ENU and FLU; each link converts to the axes, units and field order of its protocol. Flights run in
 lockstep: the link sends the sensor data of an instant, and the simulation waits for the autopilot's answer.
 """
-
-from samara.core.lazy_import import lazy_attributes as _lazily
-
-__getattr__, __dir__ = _lazily(__name__, __path__)

@@ -1,6 +1,8 @@
 """Plans: trajectories as functions of time, differential flatness, and time-optimal flight through points."""
 
-from samara.core.lazy_import import lazy_attributes as _lazily
+from typing import TYPE_CHECKING
+
+from samara.core.lazy_import import lazy_exports
 from samara.physics.types import Reference
 from samara.plan.reference import StraightLeg
 from samara.plan.trajectory import (
@@ -22,6 +24,19 @@ from samara.plan.trajectory import (
     transfer,
     waypoints,
 )
+
+if TYPE_CHECKING:
+    from samara.plan.flatness import flat_motion, flat_output, flat_to_state
+    from samara.plan.time_optimal import (
+        PlanLimits,
+        TimeOptimalPlan,
+        equal_speed_durations,
+        plan_fastest,
+        scale_to_limits,
+    )
+    from samara.plan.waypoint_file import read_waypoints
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
     "PlanLimits",
@@ -52,14 +67,4 @@ __all__ = [
     "take_off",
     "transfer",
     "waypoints",
-]  # fmt: skip
-
-_LAZY = {
-    **dict.fromkeys(("flat_motion", "flat_output", "flat_to_state"), "samara.plan.flatness"),
-    **dict.fromkeys(
-        ("PlanLimits", "TimeOptimalPlan", "scale_to_limits", "equal_speed_durations", "plan_fastest"),
-        "samara.plan.time_optimal",
-    ),
-    "read_waypoints": "samara.plan.waypoint_file",
-}
-__getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)
+]

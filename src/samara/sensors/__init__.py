@@ -5,10 +5,19 @@ from samara.sensors import part
 imu = part("bmi088").sensor(r_B=(0.02, 0.0, 0.01))
 """
 
-from samara.core.lazy_import import lazy_attributes as _lazily
+from typing import TYPE_CHECKING
+
+from samara.core.lazy_import import lazy_exports
 from samara.sensors.registry import PartError, SensorPart, part, part_names
 from samara.sensors.sensor import IMU, Mounting, Sensor
 from samara.sensors.site import Site, site_from_degrees
+
+if TYPE_CHECKING:
+    from samara.sensors.depth_jax import depth_images
+    from samara.sensors.error_models import allan_deviation
+    from samara.sensors.ray_sensors import RaySensor
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
     "IMU",
@@ -23,11 +32,4 @@ __all__ = [
     "part",
     "part_names",
     "site_from_degrees",
-]  # fmt: skip
-
-_LAZY = {
-    "depth_images": "samara.sensors.depth_jax",
-    "allan_deviation": "samara.sensors.error_models",
-    "RaySensor": "samara.sensors.ray_sensors",
-}
-__getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)
+]

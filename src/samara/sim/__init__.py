@@ -1,5 +1,32 @@
 """The runtime: the schedule of a flight, its stages and slots, the executors that run them, and the recorded results."""
 
-from samara.core.lazy_import import lazy_attributes as _lazily
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__ = _lazily(__name__, __path__)
+from samara.core.lazy_import import lazy_exports
+
+if TYPE_CHECKING:
+    from samara.sim.batch_result import Flights
+    from samara.sim.collide.impacts import bounce, first_hit
+    from samara.sim.collide.parts import collision_parts, part_shapes
+    from samara.sim.plant import Plant, plant_state, set_plant_state
+    from samara.sim.ros2.bridge import Bridge
+    from samara.sim.simulation import Simulation
+    from samara.sim.stage import PythonStage, Stage, insert
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
+
+__all__ = [
+    "Bridge",
+    "Flights",
+    "Plant",
+    "PythonStage",
+    "Simulation",
+    "Stage",
+    "bounce",
+    "collision_parts",
+    "first_hit",
+    "insert",
+    "part_shapes",
+    "plant_state",
+    "set_plant_state",
+]

@@ -1,5 +1,29 @@
 """Pictures, reports, films and web pages of vehicles and flights."""
 
-from samara.core.lazy_import import lazy_attributes as _lazily
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__ = _lazily(__name__, __path__)
+from samara.core.lazy_import import lazy_exports
+
+if TYPE_CHECKING:
+    from samara.view.cockpit.page import write_cockpit
+    from samara.view.film.render import Film, render
+    from samara.view.plot.plan import draw_plan
+    from samara.view.plot.style import samara_style
+    from samara.view.report.campaign import write_campaign_page
+    from samara.view.report.report import ReportRun, report_files, write_report
+    from samara.view.web.live import Live
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
+
+__all__ = [
+    "Film",
+    "Live",
+    "ReportRun",
+    "draw_plan",
+    "render",
+    "report_files",
+    "samara_style",
+    "write_campaign_page",
+    "write_cockpit",
+    "write_report",
+]

@@ -1,6 +1,8 @@
 """Sources of wind: constant, gusts, turbulence, shear, tables."""
 
-from samara.core.lazy_import import lazy_attributes as _lazily
+from typing import TYPE_CHECKING
+
+from samara.core.lazy_import import lazy_exports
 from samara.wind.sources import (
     Constant,
     Gust,
@@ -12,6 +14,13 @@ from samara.wind.sources import (
     evaluate_wind,
     is_local,
 )
+
+if TYPE_CHECKING:
+    from samara.wind.shear import LogLaw, PowerLaw
+    from samara.wind.turbulence import Dryden, VonKarman
+    from samara.wind.wind_field import RecordedWind, WindField
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
     "Constant",
@@ -29,11 +38,4 @@ __all__ = [
     "WindSum",
     "evaluate_wind",
     "is_local",
-]  # fmt: skip
-
-_LAZY = {
-    **dict.fromkeys(("LogLaw", "PowerLaw"), "samara.wind.shear"),
-    **dict.fromkeys(("Dryden", "VonKarman"), "samara.wind.turbulence"),
-    **dict.fromkeys(("WindField", "RecordedWind"), "samara.wind.wind_field"),
-}
-__getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)
+]

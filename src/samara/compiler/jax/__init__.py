@@ -4,10 +4,6 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from samara.core.lazy_import import lazy_attributes
-
-__getattr__, __dir__ = lazy_attributes(__name__, __path__)
-
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # at least one exists on systems with a GPU that JAX supports
 
 

@@ -1,5 +1,1 @@
 """Trace functions of scalars into programs."""
-
-from samara.core.lazy_import import lazy_attributes
-
-__getattr__, __dir__ = lazy_attributes(__name__, __path__)

@@ -3,7 +3,3 @@
 Each drone has a separate process that loads the module: the firmware stores integrals and filters in C globals, which two
 drones in one process would share. Inputs and outputs are in the firmware's units; only `conversions` and `motors` convert them.
 """
-
-from samara.core.lazy_import import lazy_attributes as _lazily
-
-__getattr__, __dir__ = _lazily(__name__, __path__)

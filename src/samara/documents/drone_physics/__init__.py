@@ -20,7 +20,6 @@ from typing import Annotated, NamedTuple, NoReturn, TypeAlias
 
 from samara.core import algebra
 from samara.core.algebra import IDENTITY, ZERO, Euler, Quat, Vec3, diagonal, rotate, rotate_inverse
-from samara.core.lazy_import import lazy_attributes as _lazily
 from samara.core.ops import absolute, power, where
 from samara.core.quantity import Scalar
 from samara.documents.drone_physics.arguments import CArgumentType, RotorSum, dispatch, document, sum_over_rotors
@@ -35,8 +34,6 @@ from samara.physics.rotors.rotor import Rotor, RotorLoad, linear_load, rotor_loa
 
 ABSOLUTE_ZERO = -273.15  # [°C]
 NEAR_BOUNDARY_RADII = 5.0  # in rotor radii: the distance below which a boundary is near
-
-__getattr__, __dir__ = _lazily(__name__, __path__)
 
 
 # Types of the arguments: record, unit, name in C ---------------------------------------------------------------------

@@ -11,23 +11,20 @@
 
 from typing import TYPE_CHECKING
 
-from samara.core.lazy_import import lazy_attributes
+from samara.core.lazy_import import lazy_exports
 
 if TYPE_CHECKING:
     from samara.learn.envs.gym import Env, VectorEnv
     from samara.learn.envs.pettingzoo import ParallelEnv
     from samara.learn.envs.sb3 import VecEnv
     from samara.learn.jax.env import environment
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
 
-__all__ = ["Env", "ParallelEnv", "VecEnv", "VectorEnv", "environment"]
-__getattr__, __dir__ = lazy_attributes(
-    __name__,
-    __path__,
-    {
-        "Env": "samara.learn.envs.gym",
-        "ParallelEnv": "samara.learn.envs.pettingzoo",
-        "VecEnv": "samara.learn.envs.sb3",
-        "VectorEnv": "samara.learn.envs.gym",
-        "environment": "samara.learn.jax.env",
-    },
-)
+__all__ = [
+    "Env",
+    "ParallelEnv",
+    "VecEnv",
+    "VectorEnv",
+    "environment",
+]

@@ -3,11 +3,20 @@
 from importlib import import_module, util
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from samara.control.action_space import ACTION_SPACES
 from samara.control.observation import OBSERVATIONS
-from samara.core.lazy_import import lazy_attributes
+from samara.core.lazy_import import lazy_exports
 from samara.learn.task import Draw, Situation, Task, TrimmedDrone, observe, trim_drone
+
+if TYPE_CHECKING:
+    from samara.learn.tasks.formation import formation_task
+    from samara.learn.tasks.navigate import navigation_task
+    from samara.learn.tasks.race import race_task
+    from samara.learn.tasks.track import tracking_task
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
     "SHIPPED",
@@ -23,16 +32,6 @@ __all__ = [
     "tracking_task",
     "trim_drone",
 ]
-__getattr__, __dir__ = lazy_attributes(
-    __name__,
-    __path__,
-    {
-        "formation_task": "samara.learn.tasks.formation",
-        "navigation_task": "samara.learn.tasks.navigate",
-        "race_task": "samara.learn.tasks.race",
-        "tracking_task": "samara.learn.tasks.track",
-    },
-)
 
 IMAGE_FREE_TASKS = ("hover", "recover", "track", "race", "land", "formation", "universal")
 """Tasks without images, which every environment and every trainer accepts."""

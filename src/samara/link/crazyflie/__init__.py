@@ -3,7 +3,3 @@
 Written from the published protocol. Units and signs that differ on the wire (degrees, millimetres, a pitch that is positive
 nose up) are converted here and nowhere else.
 """
-
-from samara.core.lazy_import import lazy_attributes as _lazily
-
-__getattr__, __dir__ = _lazily(__name__, __path__)

@@ -1,5 +1,1 @@
 """The stages of a flight, one module each."""
-
-from samara.core.lazy_import import lazy_attributes as _lazily
-
-__getattr__, __dir__ = _lazily(__name__, __path__)

@@ -1,6 +1,18 @@
 """Vehicle files of other programs: SDF, URDF and xacro, MJCF, PX4, ArduPilot, Betaflight, RotorPy, drone-models."""
 
-from samara.core.lazy_import import lazy_attributes as _lazily
+from typing import TYPE_CHECKING
+
+from samara.core.lazy_import import lazy_exports
+
+if TYPE_CHECKING:
+    from samara.vehicles.exchange.ardupilot import write_ardupilot
+    from samara.vehicles.exchange.betaflight import write_betaflight
+    from samara.vehicles.exchange.formats import estimate_from_parts, read_aircraft
+    from samara.vehicles.exchange.imported_vehicle import ImportedVehicle, build_imported
+    from samara.vehicles.exchange.px4 import write_px4
+    from samara.vehicles.exchange.sdf_write import sdf_omissions, write_sdf
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
     "ImportedVehicle",
@@ -12,14 +24,4 @@ __all__ = [
     "write_betaflight",
     "write_px4",
     "write_sdf",
-]  # fmt: skip
-
-_LAZY = {
-    "write_ardupilot": "samara.vehicles.exchange.ardupilot",
-    "write_betaflight": "samara.vehicles.exchange.betaflight",
-    **dict.fromkeys(("estimate_from_parts", "read_aircraft"), "samara.vehicles.exchange.formats"),
-    **dict.fromkeys(("ImportedVehicle", "build_imported"), "samara.vehicles.exchange.imported_vehicle"),
-    "write_px4": "samara.vehicles.exchange.px4",
-    **dict.fromkeys(("sdf_omissions", "write_sdf"), "samara.vehicles.exchange.sdf_write"),
-}
-__getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)
+]

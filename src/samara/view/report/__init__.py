@@ -1,7 +1,16 @@
 """HTML reports on flights, campaigns and identifications."""
 
-from samara.core.lazy_import import lazy_attributes as _lazily
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__ = _lazily(
-    __name__, __path__, dict.fromkeys(("ReportRun", "report_files", "write_report"), "samara.view.report.report")
-)
+from samara.core.lazy_import import lazy_exports
+
+if TYPE_CHECKING:
+    from samara.view.report.report import ReportRun, report_files, write_report
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)
+
+__all__ = [
+    "ReportRun",
+    "report_files",
+    "write_report",
+]
