@@ -45,6 +45,7 @@ gallery: install ## draw every picture and write every measured figure of the do
 	PYTHONPATH=docs $(BIN)/python -m figures.gallery docs/images
 	PYTHONPATH=docs $(BIN)/python -m figures.models docs/explanation/models.md
 	PYTHONPATH=docs $(BIN)/python -m tools.bench_figures
+	PYTHONPATH=docs $(BIN)/python -m tools.reference
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv/docs ## build the documentation site: out/site/index.html

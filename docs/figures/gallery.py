@@ -8,8 +8,6 @@ propellers (`rotor`). Screenshots of the viewer need Chromium.
 
 import math
 import os
-import re
-import shutil
 import sys
 import tempfile
 import time
@@ -182,21 +180,11 @@ def estimators(folder: Path) -> None:
 
 
 def sensors(folder: Path) -> None:
-    """sensors-allan.png, sensors-eyes.png: by the code blocks of docs/reference/sensors.md"""
-    page = (folder.parent / "sensors.md").read_text(encoding="utf-8")
-    old_folder, names = Path.cwd(), {"__name__": "sensors"}
-    with tempfile.TemporaryDirectory() as work_folder:
-        os.chdir(work_folder)
-        try:
-            for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-                exec(block, names)
-                if Path("eyes.png").exists():
-                    break
-        finally:
-            os.chdir(old_folder)
-        for name in ("allan", "eyes"):
-            with atomic_write(folder / f"sensors-{name}.png") as unfinished:
-                shutil.copyfile(Path(work_folder) / f"{name}.png", unfinished)
+    """sensors-allan.png, sensors-eyes.png: ten gyroscopes at rest, and a garden by depth camera and lidar"""
+    from figures.sensors import draw_allan, draw_eyes
+
+    draw_allan(folder)
+    draw_eyes(folder)
 
 
 def viewer(folder: Path) -> None:

@@ -7,22 +7,29 @@ A page marks a table like this; the lines between the comments are replaced:
     <!-- generated: keys scenario rates -->
     <!-- /generated -->
 
-`keys FILE TABLE` has a row for each key of a table of a file. Its last column, the meaning, is written by hand on the page and
-kept; a key without one fails the test. `types FILE TABLE` has a row for each type of a table, with the keys of that type.
+`keys FILE TABLE` has a row for each key of a table of a file, `options CONTROLLER,…` for each option. Their last column, the
+meaning, is written by hand on the page and kept; a row without one fails the test. `types FILE TABLE` has a row for each type of
+a table, with the keys of that type, and `ranges FILE TABLE` the ranges of their units.
 """
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import samara
 from samara.cli import command_line
+from samara.control.mpc.options import DEFAULT_YAW_WEIGHT, CostWeights, MpcOptions, Shaping
 from samara.control.registry import CONTROLLER_TYPES
 from samara.core.atomic_files import write_text
+from samara.core.quantity import Quantity
+from samara.estimate.registry import ESTIMATORS
 from samara.learn.tasks import SHIPPED, load_task
 from samara.scenario import events
 from samara.scenario.file.environment import SHAPES
 from samara.scenario.file.mission import ACTIONS, TASKS
+from samara.sensors.registry import SENSOR_TYPES
 from samara.wind.registry import WINDS
 from tools.file_keys import FILES, NO_DEFAULT, REQUIRED, TYPE_KEYS, Key
 
@@ -46,12 +53,17 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def keys_table(file: str, name: str, page_text: str) -> str:
     """Return the rows of the keys of one table, with the meanings of the page."""
-    meanings = dict(re.findall(r"^\| ?`([\w.]+)` ?\|.*\| ?(.*?) ?\|$", page_text, re.MULTILINE))
     rows = [
-        (f"`{key}`", expected(entry), default(entry), meanings.get(key, NO_MEANING))
+        (f"`{key}`", expected(entry), default(entry), meaning(key, page_text))
         for key, entry in FILES[file]()["" if name == "top" else name].items()
     ]
     return table(("key", "value", "default", "meaning"), rows)
+
+
+def meaning(key: str, page_text: str) -> str:
+    """Return the last cell of a key's row on the page, or `NO_MEANING`."""
+    row = re.search(rf"^\| ?`{key}` ?\|(?:.*\|)? ?(.*?) ?\|$", page_text, re.MULTILINE)
+    return row[1] if row else NO_MEANING
 
 
 def expected(entry: Key) -> str:
@@ -130,15 +142,25 @@ def _sentence(text: str) -> str:
 
 
 def controllers() -> str:
-    """Return the controllers with their options, from the registry."""
+    """Return the controllers with the names of their options, from the registry."""
+    rows = [
+        (f"`{name}`", ", ".join(f"`{option}`" for option in controller_type.option_parsers) or "none")
+        for name, controller_type in CONTROLLER_TYPES.items()
+        if name != "ilqr"
+    ]
+    return table(("controller", "options"), [*rows, ("`ilqr`", "[weights and horizon](#ilqr)")])
+
+
+def options(names: str, page_text: str) -> str:
+    """Return the options of controllers, with the meanings of the page."""
+    parsers = {key: parser for name in names.split(",") for key, parser in CONTROLLER_TYPES[name].option_parsers.items()}
+    fixed = {**CostWeights()._asdict(), **Shaping()._asdict(), **vars(MpcOptions()), "yaw_weight": DEFAULT_YAW_WEIGHT, "torque_weight": None}
     rows = []
-    for name, controller_type in CONTROLLER_TYPES.items():
-        groups: dict[str, list[str]] = {}
-        for option, parser in controller_type.option_parsers.items():
-            groups.setdefault(re.sub(r"^(a|an) ", "", parser.expected), []).append(f"`{option}`")
-        options = "; ".join(f"{', '.join(names)}: {text}" for text, names in groups.items())
-        rows.append((f"`{name}`", options or "none"))
-    return table(("controller", "options"), rows)
+    for key, parser in parsers.items():
+        value = fixed.get(key) if names == "ilqr" else None
+        text = NO_DEFAULT if value is None else f"`{value:g}`" if isinstance(value, (int, float)) else f"`{value}`"
+        rows.append((f"`{key}`", expected(Key(parser.expected, "")), *([text] if names == "ilqr" else []), meaning(key, page_text)))
+    return table(("option", "value", *(["default"] if names == "ilqr" else []), "meaning"), rows)
 
 
 def tasks() -> str:
@@ -158,7 +180,57 @@ def tasks() -> str:
     return table(("task", "episode", "actions", "action", "observation"), rows)
 
 
-SECTIONS: dict[str, Callable[[], str]] = {"commands": commands, "controllers": controllers, "tasks": tasks}
+def vehicles() -> str:
+    """Return the shipped vehicles, as `samara vehicles` lists them."""
+    rows = []
+    for name in samara.vehicle_names():
+        vehicle = samara.vehicle(name)
+        mass = f"{1e3 * vehicle.mass:g} g" if vehicle.mass < 0.1 else f"{vehicle.mass:g} kg"
+        speed = f"{samara.hover(vehicle)[0].rotor_speed[0]:.0f} rad/s" if vehicle.rotors else NO_DEFAULT
+        ratio = f"{samara.thrust_to_weight(vehicle):.2f}" if vehicle.rotors else NO_DEFAULT
+        structure = vehicle.structure
+        figures = (f"`{name}`", mass, str(len(vehicle.rotors)), speed, ratio, f"`{structure.actuation.name}`")
+        rows.append((*figures, structure.description))
+    return table(("vehicle", "mass", "rotors", "hover", "thrust/weight", "command", "description"), rows)
+
+
+def estimators() -> str:
+    """Return the estimators with their options and defaults, from the registry."""
+    rows = []
+    for name, estimator_type in ESTIMATORS.items():
+        groups = []
+        for group in estimator_type.options:
+            defaults = group.record._field_defaults
+            cells = [f"`{key}`" + (f" = {defaults[key]:g}" if key in defaults else "") for key in group.record._fields]
+            groups.append(f"`{group.table}`: {{ {', '.join(cells)} }}" if group.table else ", ".join(cells))
+        rows.append((f"`{name}`", "; ".join(groups) or "none"))
+    return table(("type", "options = default"), rows)
+
+
+def sensor_parameters() -> str:
+    """Return the parameters of every type of sensor, with their units."""
+    rows = [(f"`{name}`", ", ".join(_parameters(sensor_type.part))) for name, sensor_type in SENSOR_TYPES.items()]
+    return table(("type", "parameters"), rows)
+
+
+def _parameters(record: Any) -> Iterator[str]:
+    for name, hint in get_type_hints(record, include_extras=True).items():
+        base = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        units = [mark.unit for mark in get_args(hint)[1:] if isinstance(mark, Quantity)]
+        if hasattr(base, "_fields") and not units:
+            yield f"`{name}`: {{ {', '.join(_parameters(base))} }}"
+        else:
+            yield f"`{name}`" + (f" [{units[0]}]" if units and units[0] != "1" else "")
+
+
+SECTIONS: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "controllers": controllers,
+    "estimators": estimators,
+    "sensors": sensor_parameters,
+    "tasks": tasks,
+    "vehicles": vehicles,
+}
 
 
 def section(name: str, page_text: str) -> str:
@@ -168,6 +240,8 @@ def section(name: str, page_text: str) -> str:
         return keys_table(words[1], words[2], page_text)
     if words[0] == "types":
         return types_table(words[1], words[2])
+    if words[0] == "options":
+        return options(words[1], page_text)
     if words[0] == "ranges":
         return ranges(words[1], words[2])
     return SECTIONS[name]()

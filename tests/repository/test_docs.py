@@ -208,8 +208,8 @@ def test_every_registered_component_is_described(names, page):
 
 
 def test_every_vehicle_is_described():
-    """docs/reference/vehicle-file.md names each shipped vehicle, and README shows the command that lists them."""
-    page = (REPOSITORY / "docs" / "reference" / "vehicle-file.md").read_text(encoding="utf-8")
+    """docs/reference/vehicles.md names each shipped vehicle, and README shows the command that lists them."""
+    page = (REPOSITORY / "docs" / "reference" / "vehicles.md").read_text(encoding="utf-8")
     assert [name for name in samara.vehicle_names() if f"`{name}`" not in page] == []
     assert "samara vehicles" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
