@@ -1,6 +1,7 @@
 """The pictures of docs/reference/sensors.md: an Allan deviation, and what a depth camera and a lidar see."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -63,11 +64,12 @@ def draw_allan(folder: Path) -> None:
     vehicle = samara.vehicle("iris")
     state, command = samara.hover(vehicle)
 
-    def sample(previous, part_normals):
+    def sample(previous: Any, part_normals: Any) -> Any:
         """Return the next reading and drift of one part."""
         return sensor.measure(state, command, vehicle, samara.Environment(), part_normals, previous[1], 1.0)
 
     parts = np.arange(10)
+    assert sensor.initial is not None
     turned_on = [sensor.initial(vehicle, normals(1, "start", k, 0, sensor.start_normals).tolist()) for k in parts]
     bench = CompiledStep(sample, (sensor.reading, turned_on[0]), (0.0,) * sensor.normals_needed).machine(len(parts))
     bench.carry[6:] = np.array([flatten(part_state) for part_state in turned_on]).T

@@ -201,7 +201,7 @@ effects = ["ground_effect"]
 motor_map = [0, 1, 2, 3]
 initial_charge = 0.9
 estimator = "ekf"
-sensors = ["bmi088", "neo-m9n", "bmp388", { part = "bmm150", name = "compass", r_B = [0.0, 0.0, 0.1], rotation_deg = [0, 0, 0] }]
+sensors = ["bmi088", "neo-m9n", "bmp388", { part = "bmm150", name = "compass", r_B = [0, 0, 0], rotation_deg = [0, 0, 0] }]
 
 [expect]
 final_position = [0, 0, 1]
@@ -286,12 +286,12 @@ def scenario_keys() -> Keys:
     """Return the keys of a scenario file."""
     probes = [SCENARIO]
     probes += [f'{SMALL}[[drones.tasks]]\ntype = "{name}"\n{TASK_PROBES[name]}\n' for name in TASKS]
-    probes += [f'{SMALL}[[events]]\nat = 0.5\ndo = "{name}"\n{EVENT_PROBES.get(name, "")}\n' for name in (*ACTIONS, "follow")]
+    probes += [
+        f'{SMALL}[[events]]\nat = 0.5\ndo = "{name}"\n{EVENT_PROBES.get(name, "")}\n' for name in (*ACTIONS, "follow")
+    ]
     probes += [f'{SMALL}[[wind]]\nmodel = "{name}"\n{WIND_PROBES[name]}\n' for name in WINDS]
     probes += [f'{SMALL}[[obstacles]]\nshape = "{name}"\n{OBSTACLE_PROBES[name]}\n' for name in SHAPES]
-    probes += [
-        f'{SMALL}{SENSORS}estimator = {{ type = "{name}"{ESTIMATOR_PROBES[name]} }}\n' for name in ESTIMATORS
-    ]
+    probes += [f'{SMALL}{SENSORS}estimator = {{ type = "{name}"{ESTIMATOR_PROBES[name]} }}\n' for name in ESTIMATORS]
     probes.append(f'{SMALL}[ground]\nheight_map = "hill.csv"\nspacing = 1.0\n')
     with tempfile.TemporaryDirectory() as name, record_keys() as tables:
         folder = Path(name)
@@ -326,7 +326,12 @@ def policy_keys() -> Keys:
     weights = [(np.zeros((4, 22)), np.zeros(4))]
     with tempfile.TemporaryDirectory() as folder:
         save_policy(
-            folder, samara.vehicle("crazyflie"), mlp_layers((), 4), dense_tensors(weights), task="hover", bounds=Bounds(1.0, 1.0)
+            folder,
+            samara.vehicle("crazyflie"),
+            mlp_layers((), 4),
+            dense_tensors(weights),
+            task="hover",
+            bounds=Bounds(1.0, 1.0),
         )
         with record_keys(f"{folder}/policy.toml") as tables:
             load_policy(folder)

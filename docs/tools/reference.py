@@ -8,8 +8,8 @@ A page marks a table like this; the lines between the comments are replaced:
     <!-- /generated -->
 
 `keys FILE TABLE` has a row for each key of a table of a file, `options CONTROLLER,…` for each option. Their last column, the
-meaning, is written by hand on the page and kept; a row without one fails the test. `types FILE TABLE` has a row for each type of
-a table, with the keys of that type, and `ranges FILE TABLE` the ranges of their units.
+meaning, is written by hand on the page and kept; a row without one fails the test. `types FILE TABLE` has a row for each type
+of a table, with the keys of that type, and `ranges FILE TABLE` the ranges of their units.
 """
 
 import re
@@ -117,7 +117,8 @@ def ranges(file: str, name: str) -> str:
             if numbers := re.search(r"numbers? from (\S+) to (\S+)(?: (m\S*|rad|s|kg))?(?: |$)", entry.expected):
                 found.setdefault(numbers[3] or "without unit", set()).add((float(numbers[1]), float(numbers[2])))
     parts = [
-        f"{unit} {' or '.join(f'{low:g} to {high:g}' for low, high in sorted(limits))}" for unit, limits in found.items()
+        f"{unit} {' or '.join(f'{low:g} to {high:g}' for low, high in sorted(limits))}"
+        for unit, limits in found.items()
     ]
     return f"Ranges: {'; '.join(parts)}." if parts else ""
 
@@ -153,13 +154,28 @@ def controllers() -> str:
 
 def options(names: str, page_text: str) -> str:
     """Return the options of controllers, with the meanings of the page."""
-    parsers = {key: parser for name in names.split(",") for key, parser in CONTROLLER_TYPES[name].option_parsers.items()}
-    fixed = {**CostWeights()._asdict(), **Shaping()._asdict(), **vars(MpcOptions()), "yaw_weight": DEFAULT_YAW_WEIGHT, "torque_weight": None}
+    parsers = {
+        key: parser for name in names.split(",") for key, parser in CONTROLLER_TYPES[name].option_parsers.items()
+    }
+    fixed = {
+        **CostWeights()._asdict(),
+        **Shaping()._asdict(),
+        **vars(MpcOptions()),
+        "yaw_weight": DEFAULT_YAW_WEIGHT,
+        "torque_weight": None,
+    }
     rows = []
     for key, parser in parsers.items():
         value = fixed.get(key) if names == "ilqr" else None
         text = NO_DEFAULT if value is None else f"`{value:g}`" if isinstance(value, (int, float)) else f"`{value}`"
-        rows.append((f"`{key}`", expected(Key(parser.expected, "")), *([text] if names == "ilqr" else []), meaning(key, page_text)))
+        rows.append(
+            (
+                f"`{key}`",
+                expected(Key(parser.expected, "")),
+                *([text] if names == "ilqr" else []),
+                meaning(key, page_text),
+            )
+        )
     return table(("option", "value", *(["default"] if names == "ilqr" else []), "meaning"), rows)
 
 

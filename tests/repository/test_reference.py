@@ -70,7 +70,9 @@ def test_a_key_that_no_page_describes_is_found():
         parse_scenario('duration = 1.0\nwings = 2\n[[drones]]\nvehicle = "iris"\n', "mine.toml")
     assert tables[""]["duration"].expected == "a number above 0 and up to 86400"
     rows = keys_table("campaign", "stop", "|`half_width`|x|y|Half the width.|")
-    assert "|Half the width.|" in rows and rows.endswith(f"|`confidence`|number above 0.5 and up to 0.999999|`0.95`|{NO_MEANING}|")
+    assert "|Half the width.|" in rows and rows.endswith(
+        f"|`confidence`|number above 0.5 and up to 0.999999|`0.95`|{NO_MEANING}|"
+    )
 
 
 def test_the_example_of_a_scenario_flies():
