@@ -234,7 +234,7 @@ def random_attitudes(count: int = 2000) -> Quat:
 
 def same_rotation(q: Quat, expected: Rotation) -> float:
     """The largest angle between two sets of rotations [rad]."""
-    return float((rotation(q) * expected.inv()).magnitude().max())
+    return float(np.max((rotation(q) * expected.inv()).magnitude()))
 
 
 def test_rotating_a_vector_is_scipy_s_rotation():
