@@ -41,11 +41,12 @@ bench/.venv/installed: bench/peers.txt
 	bench/.venv/bin/python -m pip install --quiet --requirement bench/peers.txt
 	@touch $@
 
-gallery: install ## draw every picture and write every measured figure of the documentation again
+gallery: install ## draw every picture, write every measured figure and run every lesson of the documentation again
 	PYTHONPATH=docs $(BIN)/python -m figures.gallery docs/images
 	PYTHONPATH=docs $(BIN)/python -m figures.models docs/explanation/models.md
 	PYTHONPATH=docs $(BIN)/python -m tools.bench_figures
 	PYTHONPATH=docs $(BIN)/python -m tools.reference
+	PYTHONPATH=docs $(BIN)/python -m tools.run_lessons
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv/docs ## build the documentation site: out/site/index.html

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from samara.view.cockpit.page import write_cockpit
     from samara.view.film.render import Film, render
     from samara.view.plot.plan import draw_plan
-    from samara.view.plot.style import samara_style
+    from samara.view.plot.style import NOTEBOOK_STYLE, samara_style
     from samara.view.report.campaign import write_campaign_page
     from samara.view.report.report import ReportRun, report_files, write_report
     from samara.view.web.live import Live
@@ -16,6 +16,7 @@ else:
     __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
+    "NOTEBOOK_STYLE",
     "Film",
     "Live",
     "ReportRun",

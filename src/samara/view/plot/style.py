@@ -23,7 +23,7 @@ FORMATS = ("png", "svg", "pdf")
 Layout = Literal["constrained"]
 LAYOUT: Layout = "constrained"
 
-_SETTINGS = {
+_SETTINGS: Any = {
     "figure.facecolor": PAPER,
     "axes.facecolor": PAPER,
     "axes.edgecolor": INK,
@@ -50,7 +50,16 @@ _SETTINGS = {
     "legend.fontsize": 8,
     "font.family": "DejaVu Sans",
     "savefig.dpi": 130,
+    "axes.prop_cycle": cycler(color=COLOURS),
 }
+
+NOTEBOOK_STYLE: Any = {
+    **_SETTINGS,
+    "figure.figsize": (7.5, 2.8),
+    "figure.dpi": NOTEBOOK_DPI,
+    "figure.constrained_layout.use": True,
+}
+"""Matplotlib settings of a notebook in the style of all pictures: `plt.style.use(NOTEBOOK_STYLE)`."""
 
 
 def escape_text(text: str) -> str:
@@ -104,6 +113,5 @@ class FigureFactory:
 @contextmanager
 def samara_style() -> Iterator[FigureFactory]:
     """Draw figures in the project's style; no display is needed."""
-    settings: Any = {**_SETTINGS, "axes.prop_cycle": cycler(color=COLOURS)}
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context(_SETTINGS):
         yield FigureFactory()
