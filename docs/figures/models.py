@@ -6,8 +6,10 @@ model is one entry of it.
 
 import inspect
 import math
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -54,6 +56,7 @@ from samara.physics.types import Command, State, initial_effects
 from samara.vehicles.effects import OPTIONS
 
 Function = Callable[..., Any]
+MIN_MODELS_OF_A_COMMON_LETTER = 3  # models that use a letter before it moves to the head of the page
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,6 @@ class Model:
     against: str
     described: tuple[Function, ...] = ()
     effects: tuple[tuple[Effect, Any], ...] = ()
-    picture: str = ""
     summary: str = ""  # default: the first paragraph of the first file
 
 
@@ -100,24 +102,20 @@ _LISTED_MODELS = (
             body.angular_momentum,
             Line(effect.wrench_in_body_axes, only=("f_{B}'",)),
         ),
-        "Any attitude and rate. Euler rates within |pitch| < 90°; at 90° their unbounded terms are left out. The "
-        "body does not bend.",
-        "Newton's and Euler's laws; Hakoniwa for the forms in body velocities and Euler angles.",
-        "Jacobi's elliptic functions for 10 s to 1e-8 (`test_tumbling_follows_jacobi_s_elliptic_functions`). Real "
-        "flights, predicted by a vehicle identified on others: 6 cm RMS after half a second, where constant velocity is 14 cm "
-        "off ([validation](../evidence/validation.md), "
-        "`test_half_a_second_of_a_real_flight`).",
+        "Any attitude and rate; Euler rates within |pitch| < 90°. The body does not bend.",
+        "Newton's and Euler's laws; Hakoniwa for body velocities and Euler angles.",
+        "Jacobi's elliptic functions for 10 s to 1e-8 (`test_tumbling_follows_jacobi_s_elliptic_functions`); "
+        "real flights ([validation](../evidence/validation.md), `test_half_a_second_of_a_real_flight`).",
         described=(multirotor.derivative,),
         effects=((propulsion.COMMANDED_WRENCH, ()),),
-        picture="validation.png",
     ),
     Model(
         "Gravity",
         (gravity,),
         (gravity.weight, gravity.gravity_acceleration, gravity.potential_energy),
-        "Uniform within some kilometres; falling off with the square of the distance at any height.",
+        "Uniform within some kilometres, or falling off at any height.",
         "U.S. Standard Atmosphere (1976) for the radius.",
-        "That standard's table to its last digit (`test_gravity_falls_off_as_the_standard_atmosphere_tabulates_it`).",
+        "Its table, to the last digit (`test_gravity_falls_off_as_the_standard_atmosphere_tabulates_it`).",
         effects=((gravity.UNIFORM, None), (gravity.SPHERICAL, None)),
     ),
     Model(
@@ -134,13 +132,11 @@ _LISTED_MODELS = (
             rotor.inflow_factor,
             rotor.inflow_factor_signed,
         ),
-        "A rotor in still air, or nearly so. The inflow factors are the NED simulator's guess; [a rotor in moving "
-        "air](#a-rotor-in-moving-air) "
-        "replaces them.",
-        "The Crazyflie engine and NED simulator documents; the square law is that of blades at a fixed pitch.",
-        "The Crazyflie firmware's own mixing (`test_the_crazyflie_firmware_allocates_what_our_rotors_produce`), "
-        "angular momentum in free space "
-        "(`test_spinning_up_in_free_space_conserves_angular_momentum`).",
+        "Still air, or nearly. The inflow factors are the NED simulator's; [a rotor in moving "
+        "air](#a-rotor-in-moving-air) replaces them.",
+        "The Crazyflie engine and NED simulator documents.",
+        "The Crazyflie firmware's mixing (`test_the_crazyflie_firmware_allocates_what_our_rotors_produce`), "
+        "angular momentum in free space (`test_spinning_up_in_free_space_conserves_angular_momentum`).",
         described=(propulsion.rotor_loads,),
         effects=((propulsion.ROTORS, None), (propulsion.ROTOR_MOMENTUM, None)),
     ),
@@ -157,11 +153,9 @@ _LISTED_MODELS = (
             motor.steady_current,
             motor.steady_duty,
         ),
-        "A DC motor, or a brushless one seen from its controller. Left out: the inductance, since the current settles "
-        "long before the speed does, and heat.",
-        "The NED simulator and Hakoniwas.",
-        "Power out of the battery is power into air, heat and motion to 1e-13 "
-        "(`test_the_power_of_the_battery_is_rotor_power_plus_heat`). No bench data.",
+        "DC motors, and brushless ones seen from their controller. No inductance, no heat.",
+        "The NED simulator and Hakoniwa.",
+        "Power balance to 1e-13 (`test_the_power_of_the_battery_is_rotor_power_plus_heat`). No bench data.",
     ),
     Model(
         "Actuator",
@@ -176,11 +170,10 @@ _LISTED_MODELS = (
             actuator.input_power,
             actuator.second_order_rate,
         ),
-        "A motor whose controller closes the loop on speed. One time constant up, one down. On a battery its range of "
-        "speeds scales with V/V_full, and it takes the rotor's power over its efficiency. Left out: the power that "
-        "speeds a rotor up.",
-        "The Crazyflie engine (lag) and NED simulator (second order with a rate limit) documents.",
-        "The closed step responses, also through the rate limit "
+        "A closed speed loop; on a battery its range scales with V/V_full. The power that speeds a rotor up "
+        "is left out.",
+        "The Crazyflie engine (lag) and NED simulator (second order) documents.",
+        "Step responses, also through the rate limit "
         "(`test_the_rate_limit_turns_the_step_response_into_oscillation_line_oscillation`).",
         effects=((propulsion.SECOND_ORDER_ACTUATOR, actuator.SecondOrder(40.0, 0.7, 10.0)),),
     ),
@@ -194,12 +187,10 @@ _LISTED_MODELS = (
             battery.branch_current,
             battery.battery_rate,
         ),
-        "Discharge and charge within the table, at one temperature. Two batteries are printed; any number may "
-        "share the bus.",
-        "Thévenin's equivalent with one R ∥ C; numbers of the NED simulator.",
-        "Kirchhoff's law whatever the motors do "
-        "(`test_the_bus_voltage_satisfies_kirchhoff_whatever_the_motors_do`), the NED simulator's cases "
-        "(`test_ned_simulator_thevenin_case`). No discharge curves of real packs.",
+        "Within the table, at one temperature. Two batteries are printed; any number may share the bus.",
+        "Thévenin's equivalent with one R ∥ C.",
+        "Kirchhoff's law (`test_the_bus_voltage_satisfies_kirchhoff_whatever_the_motors_do`), the NED "
+        "simulator's cases (`test_ned_simulator_thevenin_case`). No discharge curves.",
         described=(propulsion.bus_voltage, battery.voltage_under_power),
         effects=((propulsion.THEVENIN_BATTERY, None), (propulsion.IDEAL_BATTERY, battery.Ideal(14.8))),
     ),
@@ -207,12 +198,10 @@ _LISTED_MODELS = (
         "Drag of the airframe",
         (drag,),
         (drag.drag_force, drag.damping_torque),
-        "Linear at the speeds of indoor flight, quadratic beyond; no lift, no moment. Coefficients belong to a "
-        "vehicle.",
-        "The Crazyflie engine, NED simulator and Hakoniwas, which differ in axes and powers.",
-        "Terminal velocity and ballistic flight in wind "
-        "(`test_terminal_velocity_with_both_is_the_root_of_the_quadratic`, "
-        "`test_ballistic_flight_in_wind`).",
+        "Linear indoors, quadratic beyond; no lift, no moment.",
+        "The Crazyflie engine, NED simulator and Hakoniwa.",
+        "Terminal velocity and ballistic flight "
+        "(`test_terminal_velocity_with_both_is_the_root_of_the_quadratic`, `test_ballistic_flight_in_wind`).",
         effects=((drag.WORLD_AXES, None), (drag.BODY_AXES, None), (drag.ANGULAR, None)),
     ),
     Model(
@@ -226,14 +215,10 @@ _LISTED_MODELS = (
             contact.friction_force,
             Line(contact.grip_rate, fixed={"_FORGOTTEN": 0.0}),
         ),
-        "A plane, points that are few and stiff, each the lower end of an edge along body z; the step must "
-        "resolve them, which a vehicle file is checked for. "
-        "A grip below 1e-20 m in the "
-        "air is set to rest, which is not printed.",
-        "Springs, dampers and Coulomb's friction, with a spring that sticks.",
+        "A plane and a few stiff points, each the lower end of an edge along body z. The step must resolve them.",
+        "Springs, dampers and Coulomb's friction with a spring that sticks.",
         "v²/2μg of a sliding block to 1e-8 m (`test_a_sliding_block_stops_after_v_squared_over_two_mu_g`), no "
-        "creep in a minute on a slope "
-        "(`test_a_vehicle_on_a_slope_of_10_degrees_does_not_creep`).",
+        "creep on a slope (`test_a_vehicle_on_a_slope_of_10_degrees_does_not_creep`).",
         effects=((contact.COMPLIANT, None),),
     ),
     Model(
@@ -260,11 +245,10 @@ _LISTED_MODELS = (
                 },
             ),
         ),
-        "Rigid bodies that touch in one point, for no time. $\\Delta\\omega_n$ is the change by a unit impulse "
-        "along the normal, "
-        "$v_t$ the slip that is left after the impulse along it.",
+        "Rigid bodies touching in one point, instantly. $\\Delta\\omega_n$ is the change by a unit impulse "
+        "along the normal, $v_t$ the slip left after it.",
         "Newton's restitution and Coulomb's friction; frictionless as in Hakoniwa.",
-        "Energy never grows in 20 000 random impacts, momentum is kept "
+        "20 000 random impacts never add energy and keep momentum "
         "(`test_ten_thousand_impacts_of_a_wall_never_add_energy`, "
         "`test_ten_thousand_impacts_between_bodies_never_add_energy_and_keep_momentum`).",
         described=(impact.impact_impulse,),
@@ -280,7 +264,7 @@ _LISTED_MODELS = (
         ),
         "Distance to the surface, negative inside; the normal is its gradient.",
         "Elementary geometry.",
-        "A search over the solid (`test_distances_by_searching_the_solid`), nothing tunnels at 20 m/s "
+        "A search over the solid (`test_distances_by_searching_the_solid`), no tunnelling at 20 m/s "
         "(`test_nothing_tunnels_at_twenty_metres_per_second`).",
         described=(solids.box_distance,),
     ),
@@ -295,8 +279,8 @@ _LISTED_MODELS = (
             Line(atmosphere.density_at_height, {"air_density": (r"\rho(h + z)", r"\rho(h)")}),
         ),
         "Geopotential altitude from −1 to 20 km, dry air.",
-        "U.S. Standard Atmosphere (1976), the International Standard Atmosphere.",
-        "Its table, to the last printed digit (`test_the_standard_atmosphere_is_the_published_one`).",
+        "U.S. Standard Atmosphere (1976).",
+        "Its table, to the last digit (`test_the_standard_atmosphere_is_the_published_one`).",
     ),
     Model(
         "Inflow through all flow states",
@@ -308,18 +292,12 @@ _LISTED_MODELS = (
             Line(inflow.mass_flow_speed, fixed={"_SLOWEST": -math.inf}),
             inflow.wake_skew,
         ),
-        "Climb, hover, level flight, vortex ring, windmill brake. In the ring it is a mean: the real flow "
-        "fluctuates. Below 1 mm/s of induced "
-        "velocity it falls with the thrust, which is not printed.",
-        "H. Glauert, *Airplane Propellers* (1935); W. Johnson, *A Comprehensive Analytical Model of Rotorcraft*, "
-        "NASA TM-81182 (1980); "
-        "D. A. Peters, N. HaQuang (1988) for the mass flow.",
+        "Climb, hover, level flight, vortex ring (the mean), windmill brake.",
+        "H. Glauert (1935); W. Johnson, NASA TM-81182 (1980); D. A. Peters, N. HaQuang (1988).",
         "The closed roots of climb and windmill (`test_climb_follows_the_root_of_its_quadratic`, "
-        "`test_the_windmill_brake_follows_the_other_root`); in the ring up to 45 % below Leishman's quartic, "
-        "another fit to other "
-        "measurements (`test_the_vortex_ring_is_near_johnsons_cubic_and_below_leishmans_quartic`).",
+        "`test_the_windmill_brake_follows_the_other_root`); in the ring up to 45 % below Leishman's quartic "
+        "(`test_the_vortex_ring_is_near_johnsons_cubic_and_below_leishmans_quartic`).",
         described=(inflow.induced_ratio,),
-        picture="rotor_inflow.png",
     ),
     Model(
         "A rotor in moving air",
@@ -345,15 +323,11 @@ _LISTED_MODELS = (
             blade_element.rotor_drag_force,
             blade_element.climb_loss,
         ),
-        "Advance ratio up to about 0.3, held beyond 0.5; below stall; with a radius and solidity that fit $k_F$: "
-        "$\\theta$ below 0.5 rad. "
-        "$\\chi'$ is the tangent of half the wake's skew.",
-        "J. G. Leishman, *Principles of Helicopter Aerodynamics* (2006); D. M. Pitt, D. A. Peters, *Theoretical "
-        "Prediction of Dynamic-Inflow "
-        "Derivatives*, Vertica 5 (1981).",
-        "The sum over blade elements (`test_thrust_torque_and_drag_are_the_sum_over_the_blade_elements`). In-plane "
-        "drag of a Crazyflie "
-        "0.006 N per m/s where Foerster measured 0.0069 ([a rotor's air](rotor.md#flapping)).",
+        "Advance ratio up to about 0.3, held beyond 0.5; below stall; $\\theta$ below 0.5 rad. $\\chi'$ is "
+        "the tangent of half the wake's skew.",
+        "J. G. Leishman, *Principles of Helicopter Aerodynamics* (2006); D. M. Pitt, D. A. Peters, Vertica 5 (1981).",
+        "The sum over blade elements (`test_thrust_torque_and_drag_are_the_sum_over_the_blade_elements`); "
+        "in-plane drag of a Crazyflie 0.006 N per m/s, measured 0.0069 (Foerster).",
         described=(blade_element.balanced_inflow, blade_element.disc_axes),
         effects=(
             (rotor_air_effects.ROTOR_DRAG, blade_element.RotorDrag(1e-5, 1e-5)),
@@ -376,19 +350,17 @@ _LISTED_MODELS = (
         ),
         "First harmonic, first order in the advance ratio, settled within a turn.",
         "A. R. S. Bramwell, *Helicopter Dynamics* (2001).",
-        "The blade's differential equation (`test_a_blade_that_is_left_to_flap_settles_on_this_lean`). Of the "
-        "moment that flights of a Crazyflie "
-        "show, 0.4 mN·m for each m/s, it explains a third ([validation](../evidence/validation.md#what-the-rotation-lacks)).",
+        "The blade's differential equation (`test_a_blade_that_is_left_to_flap_settles_on_this_lean`). It "
+        "explains a third of a Crazyflie's [moment](../evidence/validation.md#what-the-rotation-lacks).",
         effects=((rotor_air_effects.FLAPPING, flapping.Flapping(2.0, 2e-5, 0.0, 1.0)),),
     ),
     Model(
         "Rotors that tilt",
         (tilt,),
         (tilt.tilted_axis, tilt.servo_target, tilt.servo_command, tilt.servo_rate, tilt.tilting_torque),
-        "Hinges across the rotor's axis, through its hub; a servo that is stronger than what it turns. The inertia of what "
-        "tilts, motor and mount, is left out.",
-        "Conservation of angular momentum; a servo as a lag with a limit on its rate.",
-        "None. A tricopter's trim, tan δ = κ/L, and angular momentum in a vacuum (`test_tilt.py`).",
+        "Hinges across the rotor's axis, through its hub; a strong servo. The inertia of motor and mount is left out.",
+        "Conservation of angular momentum; a servo as a rate-limited lag.",
+        "None; a tricopter's trim and angular momentum in a vacuum (`test_tilt.py`).",
         effects=((tilt.TILT, ()),),
     ),
     Model(
@@ -398,24 +370,21 @@ _LISTED_MODELS = (
             airspeed_moment.wake_speed,
             Line(airspeed_moment.airspeed_moment, {"hover_induced": ("v_h",), "wake_speed": ("W",)}),
         ),
-        "An empirical law: airspeeds up to about the induced velocity in hover, outside the vortex ring. Its "
-        "coefficients belong to an airframe.",
+        "Empirical: airspeeds up to the induced velocity in hover, outside the vortex ring; coefficients "
+        "belong to an airframe.",
         "Its form is ours: the tangent of the wake's skew, times thrust and arm.",
-        "Seven flights of a Crazyflie, 0.34 to 0.49 mN·m for each m/s, 86 to 96 % of the variance of the torque that is "
-        "left over ([validation](../evidence/validation.md#what-the-rotation-lacks)); its limits by symmetry and "
-        "momentum theory (`test_with_equal_coefficients_it_turns_with_the_axes`, `test_it_falls_with_climb`).",
+        "Seven flights of a Crazyflie ([validation](../evidence/validation.md#what-the-rotation-lacks)); "
+        "limits (`test_with_equal_coefficients_it_turns_with_the_axes`, `test_it_falls_with_climb`).",
         effects=((rotor_air_effects.AIRSPEED_MOMENT, airspeed_moment.AirspeedMoment(0.13, 0.13)),),
-        picture="airspeed_moment.png",
     ),
     Model(
         "Rotors of Gazebo",
         (airspeed_moment, rotor_air_effects),
         (airspeed_moment.rolling_moment, airspeed_moment.thrust_fade_loss),
-        "As Gazebo's motor models have it, for aircraft that come from there; no law of nature. gz-sim has the moment "
-        "with one sign for all rotors, Gazebo Classic with that of the rotor's turning.",
-        "P. Martin, E. Salaün, *The True Role of Accelerometer Feedback in Quadrotor Control*, ICRA 2010; gz-sim's "
-        "`MulticopterMotorModel`, PX4's `gazebo_motor_model` for Classic.",
-        "Gazebo's published equations in decimal arithmetic (`test_ten_operating_points_are_those_of_gazebo`).",
+        "For aircraft that come from Gazebo; no law of nature. gz-sim's moment has one sign for all rotors, "
+        "Gazebo Classic's that of the spin.",
+        "P. Martin, E. Salaün, ICRA 2010; gz-sim's `MulticopterMotorModel`, PX4's `gazebo_motor_model`.",
+        "The published equations in decimal arithmetic (`test_ten_operating_points_are_those_of_gazebo`).",
         effects=(
             (rotor_air_effects.ROLLING_MOMENT, airspeed_moment.RollingMoment(1e-6)),
             (rotor_air_effects.ROLLING_BY_SPIN, airspeed_moment.RollingMoment(1e-6)),
@@ -428,11 +397,9 @@ _LISTED_MODELS = (
         "Thrust curve",
         (thrust_curve,),
         (thrust_curve.curve_load, thrust_curve.thrust_gain),
-        "Speeds about the one and voltages about the other at which it vanishes. Controllers go by $k_F$ alone.",
-        "Polynomials of thrust stands; the voltage is an empirical correction of rotor speeds that were inferred from "
-        "commands.",
-        "A published polynomial of a brushless Crazyflie at every speed "
-        "(`test_a_thrust_stands_polynomial_is_met_at_every_speed`).",
+        "Near the speeds and voltages of the fit. Controllers use $k_F$ alone.",
+        "Polynomials of thrust stands; an empirical voltage correction.",
+        "A published polynomial of a brushless Crazyflie (`test_a_thrust_stands_polynomial_is_met_at_every_speed`).",
         effects=(
             (thrust_curve.THRUST_CURVE, thrust_curve.ThrustCurve(0.2, 468.0)),
             (thrust_curve.THRUST_SCALE, thrust_curve.ThrustScale(0.09, 16.0)),
@@ -449,31 +416,26 @@ _LISTED_MODELS = (
             ground_effect.cheeseman_bennett,
             ground_effect.ceiling_ratio,
         ),
-        "Hover and slow flight; rotors higher than half a radius, closer nobody has measured and it is held.",
-        "I. C. Cheeseman, W. E. Bennett, ARC R&M 3021 (1955); P. Sanchez-Cuevas, G. Heredia, A. Ollero (2017); Y. "
-        "H. Hsiao, P. Chirarattananon "
-        "(2019) for the ceiling.",
-        "A Crazyflie over the floor (Shi and others, Neural-Swarm2, 2021): 0.54 g RMSE with the published "
-        "constants, 1.50 g without "
-        "(`test_a_real_crazyflie_over_the_floor`). The ceiling against momentum theory only.",
+        "Hover and slow flight; held below half a radius, where nobody has measured.",
+        "I. C. Cheeseman, W. E. Bennett (1955); P. Sanchez-Cuevas, G. Heredia, A. Ollero (2017); Y. H. Hsiao, "
+        "P. Chirarattananon (2019).",
+        "A Crazyflie over the floor (Shi and others, 2021): 0.54 g RMSE, 1.50 g without "
+        "(`test_a_real_crazyflie_over_the_floor`). The ceiling: momentum theory only.",
         effects=(
             (ground_effect.GROUND_EFFECT, ground_effect.GroundEffect()),
             (ground_effect.CEILING_EFFECT, ground_effect.Ceiling(Vec3(0.0, 0.0, 3.0))),
         ),
-        picture="ground_effect.png",
     ),
     Model(
         "Downwash",
         (downwash,),
         (downwash.jet_width, downwash.jet_flux, downwash.flux_velocity, downwash.disc_force, downwash.body_force),
-        "Drones that hover or fly slowly, at least one rotor radius apart along the jet.",
-        "H. Reichardt's hypothesis; S. B. Pope, *Turbulent Flows* (2000), for the spread.",
-        "Two Crazyflies above each other (Shi and others, Neural-Swarm2, 2021): 0.71 g RMSE with nothing fitted, "
-        "0.46 g fitted, 3.69 g without "
-        "(`test_two_real_crazyflies_above_each_other`).",
+        "Hover or slow flight, at least one rotor radius apart along the jet.",
+        "H. Reichardt's hypothesis; S. B. Pope, *Turbulent Flows* (2000).",
+        "Two Crazyflies (Shi and others, 2021): 0.71 g RMSE with nothing fitted, 0.46 g fitted, 3.69 g "
+        "without (`test_two_real_crazyflies_above_each_other`).",
         described=(downwash.rotor_jet, downwash.downwash_wrench),
         effects=((downwash.DOWNWASH, downwash.Downwash()),),
-        picture="downwash.png",
     ),
     Model(
         "Propwash",
@@ -487,11 +449,9 @@ _LISTED_MODELS = (
             ),
             Line(propwash.gust_time, {"hover_induced": ("v_h",)}, {"_SLOWEST": -math.inf}),
         ),
-        "From climb to windmill; surfaces right below a rotor. The gusts are a model of strength and time only.",
-        "The vortex tube of momentum theory; J. Stack, F. X. Caradonna, Ö. Savaş (2004) and J. G. Leishman, "
-        "*Principles of Helicopter Aerodynamics* "
-        "(2006) for the fluctuation.",
-        "The thrust's 95 % from peak to peak that Stack and others measured sets the strength "
+        "Climb to windmill; surfaces right below a rotor. Gusts: strength and time only.",
+        "Momentum theory's vortex tube; J. Stack, F. X. Caradonna, Ö. Savaş (2004); J. G. Leishman (2006).",
+        "Measured peak-to-peak thrust of 95 % sets the strength "
         "(`test_the_usual_strength_is_the_peak_to_peak_thrust_that_was_measured`).",
         effects=((propwash.PROPWASH, propwash.Propwash(0.01, 0.05)),),
     ),
@@ -502,12 +462,12 @@ _LISTED_MODELS = (
             coaxial.axial_flow,
             coaxial.wake_radius,
         ),
-        "Hover, climb and slow flight; discs farther apart than about half a radius. That the lower rotor draws air through "
-        "the upper one is left out. An iris has no pair to pay for; four pairs take 1900 instructions.",
-        "Momentum theory; J. G. Leishman, S. Ananthan, *Aerodynamic Optimization of a Coaxial Proprotor* (2006): "
-        "1.28 of the induced power of two rotors apart, here 1.31.",
-        "Published ranges only: an X8 takes 29 % more power than eight rotors apart, measured pairs 20 to 28 %; its lower "
-        "rotors give 32 % less thrust, measured ones 25 to 35 % (`test_an_x8_loses_what_was_measured`).",
+        "Hover, climb, slow flight; discs more than half a radius apart. The suction of the lower rotor on "
+        "the upper one is left out. Four pairs take 1900 instructions.",
+        "Momentum theory; J. G. Leishman, S. Ananthan (2006): 1.28 of the induced power of two rotors apart, "
+        "here 1.31.",
+        "An X8 takes 29 % more power (measured 20 to 28 %), its lower rotors give 32 % less thrust (25 to 35 "
+        "%) (`test_an_x8_loses_what_was_measured`).",
         described=(coaxial.overlap_fraction, coaxial.incident_wake, coaxial.wake_loss),
         effects=((coaxial.COAXIAL, coaxial.Coaxial(0.1)),),
     ),
@@ -525,11 +485,9 @@ _LISTED_MODELS = (
             arms.tip_rotation,
             Line(arms.arm_reaction, {"tip_place": ("w_B", r"\dot{w}_B")}),
         ),
-        "One bending mode in each direction and one of twist for each arm, small deflections; the step must "
-        "resolve them.",
-        "The static shape of a cantilever with a load at its tip (assumed modes).",
-        "The exact cantilever with a tip mass (`test_the_first_frequency_is_the_exact_beams`), masses on springs "
-        "flown in the world "
+        "One bending mode in each direction and one twist per arm, small deflections; the step must resolve them.",
+        "Static shape of a cantilever with a tip load (assumed modes).",
+        "The exact cantilever (`test_the_first_frequency_is_the_exact_beams`), masses on springs "
         "(`test_masses_on_springs_in_the_world_fly_the_same_way`). No measured arm.",
         described=(arms.arm_modes, arms.added_inertia, arms.coupled_motion),
         effects=((arms.ARMS, arms.Arms(0.05, 0.02, 1e-5, 10.0, 10.0, 5.0)),),
@@ -538,10 +496,9 @@ _LISTED_MODELS = (
         "Rotors that shake",
         (imbalance,),
         (Line(imbalance.unbalance_force, {"disc_axes": ("e",)}), imbalance.ripple_force),
-        "Steps of a few degrees of a turn: below 0.1 ms for a small propeller.",
+        "Steps of at most 1.3 rad of a turn.",
         "A rotating mass; two blades that pass their arm.",
-        "The common centre of mass stays (`test_the_common_mass_centre_stays`); an accelerometer's line at the "
-        "rotor's speed "
+        "The common centre of mass stays (`test_the_common_mass_centre_stays`); the accelerometer's line "
         "(`test_a_rigid_body_hears_the_rotor_at_its_speed`).",
         effects=((imbalance.IMBALANCE, imbalance.Imbalance((1e-6, 1e-6, 1e-6, 1e-6), 0.02)),),
     ),
@@ -556,10 +513,9 @@ _LISTED_MODELS = (
             slung_load.hanging_cable,
             Line(slung_load.attachment_wrench, only=(r"\tau_{B}",)),
         ),
-        "A point mass on a cable without mass; not in the air that the rotors blow down.",
+        "A point mass on a massless cable, outside the rotors' wake.",
         "Hooke's law; drag of a blunt body.",
-        "A pendulum's period (`test_below_a_very_heavy_body_the_load_is_a_pendulum`), a rigid cable within the "
-        "stretch of this one "
+        "A pendulum (`test_below_a_very_heavy_body_the_load_is_a_pendulum`), a rigid cable "
         "(`test_a_stiff_cable_is_a_rigid_one_within_its_stretch`). No flights.",
         effects=((slung_load.SLUNG_LOAD, slung_load.SlungLoad(0.2, 1.0, 500.0, 5.0)),),
     ),
@@ -567,9 +523,9 @@ _LISTED_MODELS = (
         "Pushes from outside",
         (downwash,),
         (),
-        "Forces that the world computes once per step, such as the downwash of other drones, and holds constant through it.",
+        "Forces that the world computes once per step and holds, such as downwash.",
         "Forces add.",
-        "A sum: nothing to measure. Each source of force has its own entry.",
+        "A sum: nothing to measure.",
         described=(downwash.sum_wrenches,),
         effects=((downwash.EXTERNAL_WRENCH, ()),),
         summary="External forces: forces and torques from the world, constant through one step of a vehicle.",
@@ -586,21 +542,18 @@ _LISTED_MODELS = (
             turbulence.von_karman_transverse_spectrum,
             turbulence.transverse_gust,
         ),
-        "Heights to some kilometres over flat land; below 3 m as at 3 m. Each drone has gusts of its own. (1.7929 "
-        "is 1.339²; 7.1717 is 2.678², 19.124 "
-        "eight thirds of it.)",
+        "From 3 m to some kilometres over flat land; each drone has its own gusts.",
         "MIL-HDBK-1797; H. L. Dryden; T. von Kármán.",
-        "The discrete filters within 0.01 dB of Dryden's formula and 0.14 dB of von Kármán's over three decades "
+        "Discrete filters within 0.01 dB (Dryden) and 0.14 dB (von Kármán) over three decades "
         "(`test_the_spectrum_of_the_discrete_filter_is_the_formula`). No measured wind.",
         described=(turbulence.transverse_step, turbulence.flown_distance),
-        picture="wind.png",
     ),
     Model(
         "Boundary layer",
         (atmosphere,),
         (atmosphere.power_law, atmosphere.log_law),
-        "The mean wind over flat land, to about 100 m; no buildings.",
-        "The power law (exponent 1/7 over open land) and the logarithmic law of the wall.",
+        "The mean wind over flat land, to about 100 m.",
+        "The power law (exponent 1/7) and the logarithmic law of the wall.",
         "Closed forms only (`test_boundary_layers`).",
         summary="The mean wind near the ground: it grows with height, by a power law or by the logarithm.",
     ),
@@ -646,34 +599,27 @@ MODELS = (*_LISTED_MODELS, *_derived_models())
 BLADE_SECTION = """## Blade element momentum theory
 
 From the shape of a blade to CT, CP and CH: [`propeller/bem.py`](../../src/samara/propeller/bem.py). It solves an equation for
-every annulus of the disc, so it is not a formula to print and never inside a step; its equations are in [a rotor's
-air](rotor.md#from-the-shape-of-a-blade), and a polynomial fitted to it flies as the effect `rotor_fit`.
-
-- **Valid**: air from the front or the side, Reynolds numbers of 10⁴ to 3·10⁵, tips below a third of the speed of
-  sound.
-- **Source**: H. Glauert, *Airplane Propellers* (1935); M. Drela, *QPROP Formulation* (2006).
-- **Against data**: all 79 propellers of UIUC's volume 1 with a measured blade, median error CT 7.6 %, CP 7.0 %
-  (`test_every_measured_propeller_with_a_known_blade`).
-
-![CT, CP and efficiency of four propellers](../images/rotor_bem.png)
+every annulus, so there is no formula to print; [a rotor's air](rotor.md#from-the-shape-of-a-blade) has its equations and how
+well it predicts 79 measured propellers (`test_every_measured_propeller_with_a_known_blade`).
 """
 
 HEAD = r"""# Models
 
-Every model's equations as the code computes them. `make gallery` generates this page: `equation` of
-`docs/tools/latex.py` calls the functions of [`samara.physics`](../../src/samara/physics) with SymPy
-symbols. The printed equations are those that run, and a test computes every line at random points against its function.
-[Physics](physics.md) describes the structure of the
-files.
+Look up the equations of every model as the code computes them, where they hold, their sources, and how they compare with
+data. [`docs/figures/models.py`](../figures/models.py) generates this page: it calls the functions of
+[`samara.physics`](../../src/samara/physics) with SymPy symbols. A test evaluates every printed line at random points against
+its function.
 
-- **Guards are left out**: $a/b$ stands for `safe_divide`, $\sqrt{x}$ for `safe_sqrt`, $n/|n|$ for `direction`. Their
-  results at $b=0$, $x \le 0$ and $n=0$ (zero, with finite slopes) are not printed.
-- **Frames** are subscripts: $W$ world (east, north, up), $B$ body (forward, left, up). $R_{WB}$ turns body axes into
-  world axes, $\times$ is the cross product, $\circ$ the product axis by axis, $\otimes$ Hamilton's; an index $i$
-  stands for each of $x, y, z$. Each $\xi$ is a part of the lines below it.
+- **Guards are left out**: $a/b$ stands for `safe_divide`, $\sqrt{x}$ for `safe_sqrt`, $n/|n|$ for `direction`, which are zero
+  with finite slopes at $b=0$, $x \le 0$ and $n=0$. So are thresholds for values near zero.
+- **Subscripts** name frames: $W$ world (east, north, up), $B$ body (forward, left, up); $i$ stands for $x, y, z$. $R_{WB}$
+  turns body axes into world axes, $\circ$ multiplies axis by axis, $\otimes$ is Hamilton's product. $\xi$ is a part of the
+  lines below it.
 - A function that another line calls with arguments of the same names appears there as its letter.
-- **Cost** is the count of instructions that an effect adds to the derivative of an iris, which has BASE
-  with its own effects and without its inflow factor. Effects that are off cost nothing.
+- **Cost** is the number of instructions that an effect adds to the derivative of an iris, which has BASE with its own effects
+  and without its inflow factor.
+
+LETTERS
 """
 
 
@@ -751,19 +697,18 @@ def _stem(file: ModuleType) -> str:
 
 def page() -> str:
     """Return the text of docs/explanation/models.md."""
+    meanings = {model.title: letter_meanings([line_equation(line) for line in model_lines(model)]) for model in MODELS}
+    count = Counter(item for by_letter in meanings.values() for item in by_letter.items())
+    common = {item for item, models in count.items() if models >= MIN_MODELS_OF_A_COMMON_LETTER}
     head = HEAD.replace("BASE", str(instructions(iris())))
-    contents = " · ".join(f"[{model.title}](#{_anchor(model.title)})" for model in MODELS)
-    sections = [section(model) for model in MODELS]
+    head = head.replace("LETTERS", f"Letters used throughout: {_letter_list(sorted(common))}.")
+    sections = [section(model, dict(meanings[model.title].items() - common)) for model in MODELS]
     sections.insert(1 + [model.title for model in MODELS].index("Flapping"), BLADE_SECTION)
-    return "\n".join((head, contents + "\n", *sections))
+    return "\n".join((head, *sections))
 
 
-def _anchor(title: str) -> str:
-    return title.lower().replace(" ", "-")
-
-
-def section(model: Model) -> str:
-    """Return the section of one model: summary, equations, letters, validity, source and cost."""
+def section(model: Model, own_letters: dict[str, str]) -> str:
+    """Return the section of one model: summary, equations, its own letters, validity, source and cost."""
     paths = [file.__name__.replace(".", "/").removeprefix("samara/") + ".py" for file in model.files]
     links = [f"[`{path}`](../../src/samara/{path})" for path in paths]
     paragraph = model.summary or (inspect.getdoc(model.files[0]) or "").partition("\n\n")[0].replace("\n", " ")
@@ -771,15 +716,13 @@ def section(model: Model) -> str:
     parts = [f"## {model.title}", f"{sentence}. {', '.join(links)}"]
     equations = [line_equation(line) for line in model_lines(model)]
     if equations:
-        parts.append("```math\n\\begin{aligned}\n" + " \\\\\n".join(_rows(equations)) + "\n\\end{aligned}\n```")
+        parts.append("```math\n\\begin{aligned}\n" + "\\\\\n".join(_rows(equations)) + "\n\\end{aligned}\n```")
     parts.append("\n".join(f"- `{function.__name__}`: {_docstring(function)}" for function in model.described))
-    parts.append(letters(equations))
+    parts.append(_letter_list(sorted(own_letters.items())))
     facts = [f"- **Valid**: {model.valid}", f"- **Source**: {model.source}", f"- **Against data**: {model.against}"]
     if model.effects:
         facts.append(f"- **Cost**: {', '.join(costs(model))}")
     parts.append("\n".join(facts))
-    if model.picture:
-        parts.append(f"![{model.title}](../images/{model.picture})")
     return "\n\n".join(text for text in parts if text) + "\n"
 
 
@@ -791,25 +734,30 @@ def _rows(equations: list[Equation]) -> Iterator[str]:
     for row_equation in equations:
         name = r"{\scriptsize\mathtt{" + row_equation.function.__name__.replace("_", r"\_") + "}}"
         for left, right in row_equation.rows:
-            yield rf"{name} && {left} &= {right}"
+            row = re.sub(r" ([-+&=<>]) ", r"\1", f"{name}&&{left}&={right}").replace(", ", ",")
+            yield re.sub(r" (\\times|\\cdot|\\circ|\\otimes) ", r"\1 ", row)
             name = ""
 
 
-def letters(equations: list[Equation]) -> str:
-    """List the letters with names and units in the code, and the constants."""
-    letter_meanings: dict[str, str] = {}
+def letter_meanings(equations: list[Equation]) -> dict[str, str]:
+    """Return the letters with their names and units in the code, and the constants with their values."""
+    meanings: dict[str, str] = {}
     for letter_equation in equations:
         for name, meaning in letter_equation.printed_meanings.items():
             unit = "" if meaning.unit in ("", "1") else f"[{meaning.unit.replace('^2', '²').replace('^3', '³')}]"
             code = meaning.name.rpartition(".")[2].partition("[")[0]
             is_obvious = code not in LETTERS and "_" in code and name == letter(code)
-            letter_meanings.setdefault(name, unit if is_obvious else f"`{code}` {unit}".strip())
-        letter_meanings |= {
+            meanings.setdefault(name, unit if is_obvious else f"`{code}` {unit}".strip())
+        meanings |= {
             name: f"= {value:.9g}"
             for name, value in letter_equation.constants.items()
             if name in letter_equation.letters
         }
-    return " · ".join(f"${name}$ {meaning}" for name, meaning in letter_meanings.items() if meaning)
+    return {name: meaning for name, meaning in meanings.items() if meaning}
+
+
+def _letter_list(meanings: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"${name}$ {meaning}" for name, meaning in meanings)
 
 
 if __name__ == "__main__":
