@@ -81,7 +81,6 @@ def test_pages_have_python_to_run():
         "docs/howto/plots.md",
         "docs/howto/viewer.md",
         "docs/explanation/control.md",
-        "docs/evidence/controllers.md",
         "docs/explanation/mpc.md",
         "docs/howto/plan-fastest.md",
         "docs/howto/identify.md",
