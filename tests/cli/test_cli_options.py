@@ -48,8 +48,8 @@ def all_options():
     ("name", "start"),
     [
         ("--vehicle", r"Vehicle: a shipped name or a \.toml file\b"),
-        ("--controller", r"Controllers?(: a name or the folder of a policy|, separated by commas: )"),
-        ("--wind", r"(Steady winds?|Maximum wind) "),
+        ("--controller", r"Controller(: a name, the folder of a policy or file\.py:function|s, separated by commas: )"),
+        ("--wind", r"(Wind: a speed|Steady winds?|Maximum wind) "),
         ("--seed", r"Seed of "),
         ("--out", r"(File|Folder) "),
         ("--flights", r"(Number|Maximum number) of "),
@@ -121,14 +121,19 @@ def test_view_and_ros2_change_the_scenario_as_fly_does(command, flown_scenarios,
         pytest.importorskip("viser")
         monkeypatch.setattr("samara.view.web.live.Live", ended)
     options = ("--vehicle", "iris", "--controller", "lqr", "--wind", "3", "--seed", "41", "--set", "drones.yaw_deg=90")
+    options += ("--sensors", "bmi088,vicon", "--duration", "2")
     status, _, err = call(monkeypatch, capsys, command, "hover", *options)
     assert (status, err) == (2, "samara: ended by the test\n")
     (scenario,) = loaded
-    changes = {"drones.vehicle": "iris", "drones.controller": "lqr", "seed": 41, "drones.yaw_deg": 90}
-    expected = samara.load_scenario("hover", {**samara.scenario.file.steady_wind("hover", 3.0), **changes})
+    changes = {"drones.vehicle": "iris", "drones.controller": "lqr", "seed": 41, "drones.yaw_deg": 90, "duration": 2.0}
+    changes |= {"drones.sensors": ["bmi088", "vicon"], "wind": {"model": "constant", "speed": 3.0, "from_deg": 270.0}}
+    expected = samara.load_scenario("hover", changes)
     assert scenario.drones[0].vehicle == expected.drones[0].vehicle
     assert scenario.drones[0].controller == expected.drones[0].controller
+    assert [sensor.name for sensor in scenario.drones[0].sensors] == [s.name for s in expected.drones[0].sensors]
+    assert scenario.drones[0].estimator.name == "ekf"
     assert (scenario.wind, scenario.seed, scenario.drones[0].yaw) == (expected.wind, 41, expected.drones[0].yaw)
+    assert (scenario.duration, scenario.rates) == (2.0, expected.rates)
 
 
 def test_a_recording_in_view_takes_no_changes(monkeypatch, capsys):

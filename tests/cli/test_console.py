@@ -15,6 +15,7 @@ from samara.compare.controllers import HEADINGS
 from samara.core.sanitise import escape_control_characters
 from samara.identify.prediction_error_fit import QUANTITIES, UNITS
 from samara.identify.scores import HORIZONS, PredictionScore
+from samara.scenario.changes import Changes, change_scenario
 from samara.scenario.file import ScenarioError, load_scenario
 
 RED = "\x1b[31m"
@@ -200,13 +201,10 @@ def test_wind_on_the_command_line_is_steady_from_the_scenarios_direction(monkeyp
 
 
 def test_wind_from_elsewhere_stays_from_there(tmp_path):
-    from samara.scenario.file import steady_wind
-
     path = tmp_path / "mine.toml"
     path.write_text('duration = 1\nwind = { speed = 2, from_deg = 180 }\n[[drones]]\nvehicle = "crazyflie"\n')
-    assert steady_wind(path, 5.0)["wind"]["from_deg"] == 180
-    assert scenario_wind(path, **steady_wind(path, 5.0)) == pytest.approx((0.0, 5.0, 0.0), abs=1e-12)
-    assert steady_wind("hover", 5.0)["wind"]["from_deg"] == 270.0
+    assert change_scenario(path, Changes(wind=5.0)).wind.wind_W == pytest.approx((0.0, 5.0, 0.0), abs=1e-12)
+    assert change_scenario("hover", Changes(wind="5")).wind.wind_W == pytest.approx((5.0, 0.0, 0.0), abs=1e-12)
 
 
 def test_commands_are_printed_as_they_can_be_typed(monkeypatch, tmp_path):

@@ -13,10 +13,14 @@ from samara.core.sanitise import UserText, mark_user_text
 from samara.scenario.autopilot import Host, Program
 
 SOURCE = Path(samara.__file__).parent
-MINTING = {"cli/fly.py", "cli/options.py", "scenario/load.py"}
+MINTING = {"cli/fly.py", "cli/options.py", "scenario/changes.py", "scenario/load.py"}
 """Modules that may call `UserText` or `mark_user_text`"""
-TRUSTING = {"__init__.py", "sim/fly.py", "sim/fly_many.py"}
-"""Modules that may use `samara.load_scenario`, which trusts its settings: each a public function that takes settings itself"""
+TRUSTING = {"__init__.py", "sim/fly.py", "sim/fly_many.py"} | {
+    f"cli/{name}.py" for name in ("compare", "fly", "link", "sweep", "view")
+}
+"""Modules that may use `samara.load_scenario` or change a scenario, which trusts what it is given: each a command, or a public
+function that takes the same arguments itself."""
+TRUSTED_FUNCTIONS = {"change_scenario", "load_controller", "resolve_controller", "load_function"}
 
 
 def modules():
@@ -27,6 +31,7 @@ def modules():
             "UserText(" in text
             or "mark_user_text(" in text
             or "scenario.load import" in text
+            or "scenario.changes import" in text
             or "load_scenario" in text
             or "settings=" in text
         ):
@@ -53,6 +58,8 @@ def test_text_becomes_trusted_in_few_places():
             if isinstance(node, ast.ImportFrom):
                 names = {alias.name for alias in node.names}
                 if node.module == "samara.scenario.load" or (node.module == "samara" and "load_scenario" in names):
+                    trusting.add(name)
+                if node.module == "samara.scenario.changes" and names & TRUSTED_FUNCTIONS:
                     trusting.add(name)
             if isinstance(node, ast.Call) and callee_name(node) in ("fly", "fly_it", "fly_many"):
                 passing |= {name} if any(keyword.arg == "settings" for keyword in node.keywords) else set()

@@ -18,7 +18,8 @@ from samara.control.registry import controller_spec
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.types import Array
-from samara.scenario.file import load_scenario, parse_scenario, steady_wind
+from samara.scenario.changes import wind_tables
+from samara.scenario.file import document_tables, load_scenario, parse_scenario
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.varied import wind_parameter
@@ -108,7 +109,11 @@ def make_policy_scenario(
     if position_tolerance is not None or scenario is None:
         settings["expect.position_tolerance"] = POSITION_TOLERANCE if position_tolerance is None else position_tolerance
     if wind is not None:
-        settings |= {"wind.speed": wind} if scenario is None else steady_wind(scenario, wind)
+        settings |= (
+            {"wind.speed": wind}
+            if scenario is None
+            else {"wind": wind_tables(wind, document_tables(scenario, {}, "wind"))}
+        )
     base = parse_scenario(HOVER, "policy check", settings) if scenario is None else load_scenario(scenario, settings)
     if len(base.drones) != 1:
         raise ValueError(f"scenario {scenario} has {len(base.drones)} drones; expected one, which the policy flies")

@@ -10,7 +10,6 @@ from samara.cli.options import (
     Vehicle,
     argument,
     controllers_option,
-    load_controller,
     option,
     out_option,
     split_words,
@@ -36,6 +35,7 @@ def compare(
     from samara.compare.controllers import HEADINGS, compare_controllers, format_markdown, table_rows
     from samara.control.registry import CONTROLLERS
     from samara.core.atomic_files import write_text
+    from samara.scenario.changes import load_controller
     from samara.view.plot.controllers import draw_contest
 
     contestants = [load_controller(word) for word in split_words(controller) or CONTROLLERS]
@@ -78,6 +78,7 @@ def race(
     from samara.compare.race import HEADINGS, format_json, table_rows
     from samara.compare.race import race as fly_race
     from samara.core.atomic_files import write_text
+    from samara.scenario.changes import load_controller
     from samara.world.track import LEVELS, load_track
 
     if seed + flights - 1 > MAX_SEED:

@@ -19,7 +19,9 @@ from samara.cli.options import (
     Recording,
     ScenarioArgument,
     ScenarioController,
+    ScenarioDuration,
     ScenarioSeed,
+    ScenarioSensors,
     ScenarioVehicle,
     Settings,
     Speed,
@@ -27,7 +29,7 @@ from samara.cli.options import (
     argument,
     option,
     out_option,
-    scenario_changes,
+    parse_settings,
     vehicle_option,
 )
 from samara.core.atomic_files import replace_link
@@ -53,7 +55,9 @@ def fly(
     vehicle: ScenarioVehicle = None,
     controller: ScenarioController = None,
     wind: Wind = None,
+    sensors: ScenarioSensors = None,
     seed: ScenarioSeed = None,
+    duration: ScenarioDuration = None,
     realtime: Realtime = False,
     step_by_step: Annotated[
         bool,
@@ -77,16 +81,17 @@ def fly(
     """Fly a scenario and write a recording, a picture and a report; exits with status 1 if an expectation of the scenario
     fails."""
     from samara.record.run import check_expectations
-    from samara.scenario.file import load_scenario
+    from samara.scenario.changes import Changes, change_scenario
     from samara.sim.fly import fly as fly_scenario
 
     if step_by_step and watch:
         raise ValueError("--step-by-step with --view: a watched flight steps from Python anyway; expected one of them")
     if speed != 1.0 and not watch:
         raise ValueError(f"--speed {speed:g} sets the speed of a watched flight; expected --view with it")
-    changes = scenario_changes(scenario, settings, vehicle=vehicle, controller=controller, wind=wind, seed=seed)
-    changes |= autopilot_changes(scenario, changes, autopilot, binary, connect, autopilot_mode)
-    loaded = load_scenario(scenario, changes)
+    changed_settings = parse_settings(settings or [])
+    changed_settings |= autopilot_changes(scenario, changed_settings, autopilot, binary, connect, autopilot_mode)
+    changes = Changes(vehicle, controller, wind, sensors, seed, duration)
+    loaded = change_scenario(scenario, changes, changed_settings)
     if sticks is not None:
         if controller is not None:
             raise ValueError("--controller and --sticks both fly the drone; expected one of them")
@@ -95,7 +100,7 @@ def fly(
     elif stick_mode is not None:
         raise ValueError("--stick-mode applies only to --sticks; expected both or neither")
     _require_packages(loaded)
-    _warn_of_implausible_vehicles(scenario, changes, loaded)
+    _warn_of_implausible_vehicles(scenario, loaded)
     path = _claim_recording(out if out is not None else Path("out") / loaded.name)
     screen = console()
     real_time_factor = RealTimeFactor()
@@ -131,7 +136,9 @@ def fly(
             "--vehicle": vehicle,
             "--controller": controller,
             "--wind": wind,
+            "--sensors": sensors,
             "--seed": seed,
+            "--duration": duration,
             "--autopilot": autopilot,
         }
         flags |= {
@@ -243,12 +250,14 @@ def fly_by_hand(scenario: "Scenario", sticks: str, mode: str | None) -> "Scenari
     return replace(scenario, drones=(replace(drone, controller=stick_controller),))
 
 
-def _warn_of_implausible_vehicles(scenario: str, changes: Mapping[str, object], loaded: "Scenario") -> None:
+def _warn_of_implausible_vehicles(scenario: str, loaded: "Scenario") -> None:
     """Print a line for each implausible parameter if the scenario uses the user's vehicle files."""
     from samara.scenario.file import scenario_document
     from samara.vehicles.plausibility import warnings
 
-    if not any(str(drone["vehicle"]).endswith(".toml") for drone in scenario_document(scenario, changes)["drones"]):
+    if not any(
+        str(drone["vehicle"]).endswith(".toml") for drone in scenario_document(scenario, loaded.settings)["drones"]
+    ):
         return
     for name, vehicle in {drone.vehicle.name: drone.vehicle for drone in loaded.drones}.items():
         for warning in warnings(vehicle):

@@ -11,14 +11,16 @@ from samara.cli.options import (
     Realtime,
     ScenarioArgument,
     ScenarioController,
+    ScenarioDuration,
     ScenarioSeed,
+    ScenarioSensors,
     ScenarioVehicle,
     Settings,
     Wind,
     argument,
     option,
     out_option,
-    scenario_changes,
+    parse_settings,
 )
 
 if TYPE_CHECKING:
@@ -83,13 +85,12 @@ def ros2(
     vehicle: ScenarioVehicle = None,
     controller: ScenarioController = None,
     wind: Wind = None,
+    sensors: ScenarioSensors = None,
     seed: ScenarioSeed = None,
+    duration: ScenarioDuration = None,
     domain: Annotated[int, typer.Option("--domain", envvar="ROS_DOMAIN_ID", help="DDS domain.")] = 0,
     interface: Annotated[str, option("--interface", "Network interface such as eth0; default: loopback.")] = "",
     node_name: Annotated[str, option("--node", "Node name; '' announces no node, as ROS 2 Humble needs.")] = "samara",
-    duration: Annotated[
-        float | None, option("--duration", "Duration of the flight [s]; default: the scenario's.")
-    ] = None,
     rate: Annotated[
         float, option("--rate", "Rate of /clock and states [Hz]; default: the autopilot's.", show_default=False)
     ] = 0.0,
@@ -107,11 +108,11 @@ def ros2(
     trajectory or motors. Pause, reset, wind and motor failures are topics too; docs/howto/ros2.md lists them all.
     """
     from samara.link.ros2.node import Ros2Node
-    from samara.scenario.file import load_scenario
+    from samara.scenario.changes import Changes, change_scenario
     from samara.sim.ros2.bridge import Bridge
 
-    changes = scenario_changes(scenario, settings, vehicle=vehicle, controller=controller, wind=wind, seed=seed)
-    loaded = load_scenario(scenario, changes if duration is None else {**changes, "duration": duration})
+    changes = Changes(vehicle, controller, wind, sensors, seed, duration)
+    loaded = change_scenario(scenario, changes, parse_settings(settings or []))
     with Ros2Node(domain, interface, name=node_name) as node:
         bridge = Bridge(
             loaded,

@@ -11,7 +11,7 @@ from samara.cli.options import (
     PolicyVehicle,
     Require,
     Seed,
-    Wind,
+    SteadyWind,
     argument,
     option,
     out_option,
@@ -32,7 +32,7 @@ def check(
     policy: PolicyFolder,
     vehicle: PolicyVehicle = None,
     scenario: Annotated[str | None, option("--scenario", "Scenario to fly; default: come to rest and hover.")] = None,
-    wind: Wind = None,
+    wind: SteadyWind = None,
     flights: Annotated[int, option("--flights", "Number of perturbed flights.", min=2, max=1_000_000)] = 1000,
     spread: Annotated[float, option("--spread", "Factor on the usual ranges of perturbations.", min=0.0)] = 1.0,
     position_tolerance: Annotated[

@@ -107,8 +107,8 @@ def change_campaign(
     """
     from dataclasses import replace
 
-    from samara.cli.options import controller_setting
     from samara.core.toml import is_toml_path
+    from samara.scenario.changes import resolve_controller
     from samara.scenario.file.overrides import parse_override
 
     changes = dict(campaign.settings) | dict(map(parse_override, settings))
@@ -117,7 +117,7 @@ def change_campaign(
         changes["drones.vehicle"] = _campaign_path(campaign, "--vehicle", vehicle) if is_toml_path(vehicle) else vehicle
     if controller is not None:
         changes = _remove_settings(changes, "controller")
-        if isinstance(controller_setting(controller), str):
+        if isinstance(resolve_controller(controller), str):
             changes["drones.controller"] = controller
         else:
             changes["drones.controller"] = "policy"

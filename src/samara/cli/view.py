@@ -8,13 +8,15 @@ from samara.cli.options import (
     Browser,
     Port,
     ScenarioController,
+    ScenarioDuration,
     ScenarioSeed,
+    ScenarioSensors,
     Settings,
     Speed,
     Wind,
     argument,
     option,
-    scenario_changes,
+    parse_settings,
     vehicle_option,
 )
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from samara.record.run import Run
+    from samara.scenario.changes import Changes
     from samara.scenario.scenario import Scenario
     from samara.view.web.live import Live
     from samara.view.web.replay import ReplayViewer
@@ -40,7 +43,9 @@ def view(
     vehicle: Annotated[str | None, vehicle_option("the scenario's; with --px4-sih, iris_documented")] = None,
     controller: ScenarioController = None,
     wind: Wind = None,
+    sensors: ScenarioSensors = None,
     seed: ScenarioSeed = None,
+    duration: ScenarioDuration = None,
     speed: Speed = 1.0,
     port: Port = 8080,
     browser: Browser = True,
@@ -51,12 +56,22 @@ def view(
     ] = None,
 ) -> None:
     """Show a flight in the browser: fly a scenario live, or play recordings. Ctrl-C ends it; the flight is not recorded."""
-    flags = {"--set": settings, "--vehicle": vehicle, "--controller": controller, "--wind": wind, "--seed": seed}
+    from samara.scenario.changes import Changes
+
+    flags = {
+        "--set": settings,
+        "--vehicle": vehicle,
+        "--controller": controller,
+        "--wind": wind,
+        "--sensors": sensors,
+        "--seed": seed,
+        "--duration": duration,
+    }
     changing = [flag for flag, value in flags.items() if value is not None and value != []]
     if px4_sih and (sources or speed != 1.0 or any(flag != "--vehicle" for flag in changing)):
         raise ValueError(
-            "--px4-sih shows PX4's simulation; expected no scenario, recording, --set, --controller, --wind, --seed or "
-            "--speed with it"
+            "--px4-sih shows PX4's simulation; expected no scenario, recording, --set, --controller, --wind, --sensors, "
+            "--seed, --duration or --speed with it"
         )
     if not px4_sih and instances is not None:
         raise ValueError("--instances applies only to --px4-sih; expected it as well")
@@ -76,10 +91,8 @@ def view(
             elif recordings:
                 viewer = _replay(names, port, speed)
             else:
-                changes = scenario_changes(
-                    names[0], settings, vehicle=vehicle, controller=controller, wind=wind, seed=seed
-                )
-                viewer = _live(names[0], changes, port, speed)
+                changes = Changes(vehicle, controller, wind, sensors, seed, duration)
+                viewer = _live(names[0], changes, parse_settings(settings or []), port, speed)
             announce(viewer.page.address, browser)
             interrupt.check()
             viewer.run(wait=wait)
@@ -90,13 +103,14 @@ def view(
                 viewer.shut_down()
 
 
-def _live(name: str, changes: dict[str, object], port: int, speed: float) -> "Live":
-    from samara.scenario.file import load_scenario
+def _live(name: str, changes: "Changes", settings: dict[str, object], port: int, speed: float) -> "Live":
+    from samara.scenario.changes import change_scenario
 
     require_viser()
     from samara.view.web.live import Live, extend_duration
 
-    return Live(extend_duration(load_scenario(name, changes)), port=port, speed=speed)
+    scenario = change_scenario(name, changes, settings)
+    return Live(scenario if changes.duration is not None else extend_duration(scenario), port=port, speed=speed)
 
 
 def _replay(names: list[str], port: int, speed: float) -> "ReplayViewer":

@@ -1,6 +1,7 @@
 """Safe display of texts from untrusted files: names, paths and values in messages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 from unicodedata import category
 
@@ -37,6 +38,12 @@ def quote_value(value: Any) -> str:
     except (ValueError, RecursionError):
         return "a number of thousands of digits" if isinstance(value, int) else "a value too long to be written"
     return text if len(text) <= MAX_QUOTED_LENGTH else f"{text[: MAX_QUOTED_LENGTH - 3]}..."
+
+
+def suggest_closest(name: str, valid_names: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: "; did you mean iris?", or "" if no valid name is similar."""
+    closest = get_close_matches(name, list(valid_names), 3)
+    return f"; did you mean {' or '.join(closest)}?" if closest else ""
 
 
 MAX_NESTING_DEPTH = 100  # levels; deeper texts stay unmarked

@@ -23,7 +23,7 @@ from samara.core.algebra import Vec3
 from samara.core.atomic_files import NESTING_ERROR
 from samara.core.budget import Budget, read_text
 from samara.core.coerce import InvalidValueError, coerce_argument, describe_expected, is_number, radians
-from samara.core.sanitise import quote_key, quote_value
+from samara.core.sanitise import quote_key, quote_value, suggest_closest
 from samara.core.units import SPELLINGS, accepted_units, convert_to_si, record_fields
 
 MAX_TOML_BYTES = 1 << 23
@@ -369,9 +369,9 @@ class ShippedFiles(NamedTuple):
             except (OSError, UnicodeDecodeError) as error:
                 raise self.error(f"{path}: cannot be read ({error}); expected a {self.format_name} file") from None
         if name not in self.names():
-            shipped_names = ", ".join(self.names())
             raise self.error(
-                f"no {self.format_name} {quote_value(name)}; expected a .toml file or one of {shipped_names}"
+                f"no {self.format_name} {quote_value(name)}; expected a .toml file or one of {', '.join(self.names())}"
+                f"{suggest_closest(name, self.names())}"
             )
         entry = resources.files(self.package).joinpath(f"{name}.toml")
         return TomlText(entry.read_text(encoding="utf-8"), f"{name}.toml")

@@ -33,9 +33,10 @@ class Drone:
 
     It starts at rest on its feet at `start_W`, or hovering there when `airborne`; its batteries have `initial_charge`, from
     1 to 0. A controller is a name, a name with options (`samara.control.registry.controller_spec`), or a function
-    controller(state, reference, vehicle, controller_state) → command or (command, controller_state). An `autopilot` replaces
+    controller(state, reference, vehicle[, controller_state]) → command or (command, controller_state). An `autopilot` replaces
     both estimator and controller. `battery_failsafe` makes it return before its battery is empty. `model` is the vehicle that
-    its controller is designed for, if it differs from the one that flies.
+    its controller is designed for, if it differs from the one that flies. `tables` are those of its scenario file from which
+    the vehicle's effects and the estimator are built.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Drone:
     battery_failsafe: BatteryFailsafe | None = None
     initial_charge: float = 1.0
     model: Vehicle | None = None
+    tables: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

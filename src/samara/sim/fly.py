@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -23,8 +23,14 @@ from samara.record.recording import RecordingError
 from samara.record.run import DroneRecord, Run
 from samara.record.streams import Attachments, RecordedStream, StreamBlock, concatenate_blocks
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.autopilot_sensors import apply_firmware_rate
-from samara.scenario.load import load_scenario
+from samara.scenario.changes import (
+    Changes,
+    ControllerChoice,
+    SensorChoice,
+    VehicleChoice,
+    WindChoice,
+    change_scenario,
+)
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 from samara.scenario.timeline import MICROSECONDS
@@ -56,7 +62,12 @@ class ExecutionOptions(TypedDict, total=False):
 def fly(
     scenario: str | Path | Scenario = "waypoints",
     *,
-    controller: str | ControllerSpec | Callable[..., Any] | None = None,
+    vehicle: VehicleChoice | None = None,
+    controller: ControllerChoice | None = None,
+    wind: WindChoice | None = None,
+    sensors: SensorChoice | None = None,
+    seed: int | None = None,
+    duration: float | None = None,
     autopilot: Autopilot | None = None,
     settings: Mapping[str, object] | None = None,
     vary: Mapping[str, object] | None = None,
@@ -70,10 +81,19 @@ def fly(
 
     Args:
         scenario: name of a shipped scenario, path of a TOML file, or a `Scenario`.
-        controller: controller of all drones: a name, `controller_spec("ilqr", position_weight=60.0)` of
-            `samara.control.registry`, or a function.
+        vehicle: vehicle of all drones: a shipped name, the path of a TOML file, or a `Vehicle`.
+        controller: controller of all drones: a name, the folder of a policy, `"file.py:function"`,
+            `samara.control.controller_spec("ilqr", position_weight=60.0)`, or a function `f(state, reference, vehicle)` that
+            returns a command, or `f(state, reference, vehicle, controller_state)` that returns (command, controller_state).
+            The first controller state is the function's attribute `initial_state`, by default ().
+        wind: speed of a steady wind [m/s], from the scenario's direction or the west; velocity of the air in world axes
+            [m/s]; "none"; a model and its mean speed, such as "dryden:6"; a [wind] table or a list of them; or a source of
+            `samara.wind`.
+        sensors: sensors of all drones: names, tables or sensors, as in a scenario's file; "none" removes them.
+        seed: seed of all random numbers.
+        duration: duration of the flight [s].
         autopilot: autopilot that flies all drones instead of a controller.
-        settings: changes of a scenario given by name or path, such as {"duration": 5.0, "drones.vehicle": "iris"}.
+        settings: changes of other keys of a scenario given by name or path, such as {"drones.yaw_deg": 90.0}.
         vary: parameters by name, as in `samara.fly_many`, with the value of this flight: {"mass": 1.1}.
         effects: custom effects that the scenario and its vehicles may name.
         stages: function of the standard stages that returns the stages to run; see `samara.sim.stage`.
@@ -91,17 +111,8 @@ def fly(
     unknown = sorted(execution.keys() - ExecutionOptions.__annotations__.keys())
     if unknown:
         raise TypeError(f"fly() got an unexpected keyword argument {unknown[0]!r}")
-    if isinstance(scenario, Scenario):
-        if settings:
-            raise ValueError(
-                "settings apply to a scenario given by name or path; change a Scenario object with dataclasses.replace"
-            )
-        flown_scenario = scenario
-    else:
-        flown_scenario = load_scenario(scenario, settings or {}, effects=effects)
-    if controller is not None:
-        drones = tuple(replace(drone, controller=controller) for drone in flown_scenario.drones)
-        flown_scenario = apply_firmware_rate(replace(flown_scenario, drones=drones))
+    changes = Changes(vehicle, controller, wind, sensors, seed, duration)
+    flown_scenario = change_scenario(scenario, changes, settings, effects=effects)
     if backend is not None:
         require_backend(backend, BACKENDS)
         flown_scenario = replace(flown_scenario, backend=backend)

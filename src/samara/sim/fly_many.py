@@ -13,7 +13,14 @@ from samara.core.types import Array
 from samara.physics.multirotor import state_at_rest
 from samara.physics.types import State
 from samara.record.metrics import FlightMetrics
-from samara.scenario.load import load_scenario
+from samara.scenario.changes import (
+    Changes,
+    ControllerChoice,
+    SensorChoice,
+    VehicleChoice,
+    WindChoice,
+    change_scenario,
+)
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.scenario.timeline import microseconds
 from samara.sim.batch_result import Flights, evaluate_flights
@@ -27,6 +34,12 @@ def fly_many(
     scenario: str | Path | Scenario,
     n: int | None = None,
     *,
+    vehicle: VehicleChoice | None = None,
+    controller: ControllerChoice | None = None,
+    wind: WindChoice | None = None,
+    sensors: SensorChoice | None = None,
+    seed: int | None = None,
+    duration: float | None = None,
     seeds: Sequence[int] | Array | None = None,
     vary: Mapping[str, object] | None = None,
     settings: Mapping[str, object] | None = None,
@@ -46,11 +59,12 @@ def fly_many(
     Args:
         scenario: name of a shipped scenario, path of a TOML file, or a `Scenario`.
         n: flights to fly; may be omitted with `seeds`.
+        vehicle, controller, wind, sensors, seed, duration: changes of the scenario, as in `samara.fly`.
         seeds: seed of each flight; by default flight i has the scenario's seed + i.
         vary: one value per flight, by name: parameters of the vehicle by their path ("mass", "drag.linear",
             "rotors.k_thrust"), of the controller ("controller.position") and of the wind ("wind.sigma_aloft"), the start
             ("start_W", "yaw", "initial_charge") and the displacement of the task ("goal_shift") [m]. For one drone.
-        settings: changes of a scenario given by name or path, such as {"duration": 5.0, "drones.vehicle": "iris"}.
+        settings: changes of other keys of a scenario given by name or path, such as {"drones.yaw_deg": 90.0}.
         backend: "llvm" (default), "jax" or "pallas".
         dtype: "float64" or "float32"; by default "float64" on llvm and "float32" on jax and pallas.
         fast: permit floating-point reordering; by default only in single precision, and on jax and pallas.
@@ -62,15 +76,12 @@ def fly_many(
         The flights; their arrays have the shape (n,), or (D, n) for a scenario of D drones.
     """
     require_backend(backend, BACKENDS)
-    if isinstance(scenario, Scenario) and settings:
-        raise ValueError(
-            "settings apply to a scenario given by name or path; change a Scenario object with dataclasses.replace"
-        )
     if dtype not in (None, *DTYPES):
         raise ValueError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
     if launch and backend == "llvm":
         raise TypeError(f"fly_many got {', '.join(launch)}; expected no launch options for the backend llvm")
-    flown_scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {})
+    changes = Changes(vehicle, controller, wind, sensors, seed, duration)
+    flown_scenario = change_scenario(scenario, changes, settings)
     flight_seeds = _flight_seeds(flown_scenario, n, seeds)
     varied = {name: vary_values(name, value, len(flight_seeds)) for name, value in (vary or {}).items()}
     if varied:

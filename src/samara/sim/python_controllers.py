@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,17 +40,39 @@ REFERENCE = Reference(ZERO)
 NO_INSTANTS = np.empty(0)
 NO_PLAN = np.empty((0, 0, 0))
 NO_PREDICTED_ROWS = NO_COMMAND_EXCESS = np.empty((0, 0))
+STATELESS_ARGUMENTS = 3  # state, reference, vehicle: a fourth is the controller state
 EXCESS_TOLERANCE = 1e-6  # of the range: an excess below this is rounding
 
 
-def clock_parameters(controller: Callable[..., Any]) -> tuple[str, ...]:
-    """Return which of `time` and `dt` a controller function has as parameters."""
+class ControllerSignature(NamedTuple):
+    """Arguments of a controller function: whether it takes a controller state, and which of `time` and `dt` it takes."""
+
+    takes_state: bool = True
+    clock: tuple[str, ...] = ()
+
+
+def controller_signature(controller: Callable[..., Any]) -> ControllerSignature:
+    """Return the signature of a controller function; raise ValueError if it cannot be called as a controller."""
     try:
         parameters = signature(controller).parameters
     except (TypeError, ValueError):  # some C functions have no signature
-        return ()
+        return ControllerSignature()
     keyword_kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    return tuple(name for name in ("time", "dt") if name in parameters and parameters[name].kind in keyword_kinds)
+    clock = tuple(name for name in ("time", "dt") if name in parameters and parameters[name].kind in keyword_kinds)
+    if any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in parameters.values()):
+        return ControllerSignature(True, clock)
+    positional_kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [
+        parameter for name, parameter in parameters.items() if parameter.kind in positional_kinds and name not in clock
+    ]
+    required = [parameter for parameter in positional if parameter.default is Parameter.empty]
+    if len(positional) < STATELESS_ARGUMENTS or len(required) > STATELESS_ARGUMENTS + 1:
+        name = getattr(controller, "__name__", type(controller).__name__)
+        raise ValueError(
+            f"controller {name}({', '.join(parameters)}): expected (state, reference, vehicle), "
+            "or (state, reference, vehicle, controller_state)"
+        )
+    return ControllerSignature(len(positional) > STATELESS_ARGUMENTS, clock)
 
 
 class CheckedCommand:
@@ -92,10 +114,11 @@ class CheckedCommand:
 class PythonController:
     """A controller function in Python, called with floats for each drone; a command that is not finite is an error.
 
-    A controller with `look_ahead`, m instants from now [s], gets the references at those instants: a `Reference` of arrays. If
-    its state has a `prediction` (m, 3), the planned positions, `prediction` (n, m, 3) has those of all drones. Parameters named
-    `time` and `dt` receive the flight time and the controller's period [s]. Commands are clipped to their range;
-    `command_excess` (channels, n) is the clipped part, 0 elsewhere.
+    A function of three arguments has no controller state. A controller with `look_ahead`, m instants from now [s], gets the
+    references at those instants: a `Reference` of arrays. If its state has a `prediction` (m, 3), the planned positions,
+    `prediction` (n, m, 3) has those of all drones. Parameters named `time` and `dt` receive the flight time and the
+    controller's period [s]. Commands are clipped to their range; `command_excess` (channels, n) is the clipped part, 0
+    elsewhere.
     """
 
     def __init__(
@@ -108,7 +131,7 @@ class PythonController:
         names: Sequence[str] = (),
         period: float = DEFAULT_PERIOD,
     ) -> None:
-        self._clock, self._period = clock_parameters(controller), period
+        self._signature, self._period = controller_signature(controller), period
         self._controller, self._vehicle, self._controller_states = controller, vehicle, [controller_state] * n
         self._checked = CheckedCommand(vehicle, n, names)
         self.command, self.command_excess, self.invalid_count = (
@@ -139,12 +162,13 @@ class PythonController:
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         """Compute the commands, drone by drone; `ahead` (m, fields, n) has the references over a horizon."""
         clock = {"time": time_us / MICROSECONDS, "dt": self._period}
-        clock_arguments = {name: clock[name] for name in self._clock}
+        clock_arguments = {name: clock[name] for name in self._signature.clock}
         for drone, controller_state in enumerate(self._controller_states):
             state: State = self._unpack_state(estimate[:, drone].tolist())
             row = ahead[:, :, drone].T if ahead.size else reference[:, drone].tolist()
             drone_reference: Reference = self._unpack_reference(row)
-            answer = self._controller(state, drone_reference, self._vehicle, controller_state, **clock_arguments)
+            state_arguments = (controller_state,) if self._signature.takes_state else ()
+            answer = self._controller(state, drone_reference, self._vehicle, *state_arguments, **clock_arguments)
             command, self._controller_states[drone] = _split_answer(answer, controller_state, len(self.command))
             self._checked.set_command(drone, command, time_us)
             prediction = getattr(self._controller_states[drone], "prediction", None)

@@ -95,7 +95,12 @@ def parse_vehicle(
     except ValueError as error:
         raise VehicleError(f"{origin}: {error}") from None
     problems: list[str] = []
-    file = DataSheet(parse_document(text, origin, VehicleError), TomlFile(origin, VehicleError, problems))
+    document = parse_document(text, origin, VehicleError)
+    if "body" not in document and "drones" in document:
+        raise VehicleError(
+            f"{origin} is a scenario, not a vehicle; expected samara fly {origin}, or samara.fly({origin!r}) in Python"
+        )
+    file = DataSheet(document, TomlFile(origin, VehicleError, problems))
     file.schema(SCHEMA)
     name = file.read_or_report(lambda: file.text("name"), "")
     actuation = file.read_or_report(lambda: file.text("actuation", choices=ACTUATIONS), "")

@@ -16,7 +16,7 @@ from samara.core.toml import ShippedFiles, TomlFile, TomlTable
 from samara.core.toml import parse_document as tables_of
 from samara.scenario.autopilot_sensors import prepare_autopilots
 from samara.scenario.file.drones import read_drones
-from samara.scenario.file.environment import WEST, read_environment, read_wind, read_world
+from samara.scenario.file.environment import read_environment, read_wind, read_world
 from samara.scenario.file.mission import read_event
 from samara.scenario.file.overrides import apply_override
 from samara.scenario.file.referenced_files import ReferencedFiles
@@ -40,6 +40,7 @@ def load_scenario(
     *,
     effects: Sequence[EffectOption] = (),
     folder: Path | None = None,
+    objects: Mapping[str, object] | None = None,
 ) -> Scenario:
     """Load a scenario by its shipped name or from a file.
 
@@ -50,12 +51,13 @@ def load_scenario(
             of a Python call).
         effects: custom effects that vehicles may have, as in `samara.vehicle`.
         folder: folder in which the settings of a shipped scenario may name files.
+        objects: Python objects by key, as in `parse_scenario`.
 
     Raises:
         ScenarioError: the scenario does not exist, or its file has an error.
     """
     text, origin, scenario_folder = SCENARIOS.find(name_or_path)
-    scenario = parse_scenario(text, origin, settings, scenario_folder or folder, effects=effects)
+    scenario = parse_scenario(text, origin, settings, scenario_folder or folder, effects=effects, objects=objects)
     if not is_name(scenario.name):  # runs are saved in a folder of this name
         raise ScenarioError(f"{origin}: name = {quote_value(scenario.name)}: expected {NAME_CHARACTERS}")
     return scenario
@@ -67,19 +69,23 @@ def scenario_document(name_or_path: str | Path, settings: Mapping[str, object] |
     return _document(text, origin, settings)
 
 
+def document_tables(name_or_path: str | Path, settings: Mapping[str, object], key: str) -> list[dict[str, Any]]:
+    """Return the tables of a key, such as "wind", in a scenario's file with the settings applied."""
+    text, origin, _ = SCENARIOS.find(name_or_path)
+    return text_tables(text, origin, settings, key)
+
+
+def text_tables(text: str, origin: str, settings: Mapping[str, object], key: str) -> list[dict[str, Any]]:
+    """Return the tables of a key in the text of a scenario with the settings applied."""
+    value = _document(text, origin, settings).get(key, [])
+    return [table for table in (value if isinstance(value, list) else [value]) if isinstance(table, dict)]
+
+
 def _document(text: str, origin: str, settings: Mapping[str, object] | None) -> dict[str, object]:
     document = tables_of(text, origin, ScenarioError)
     for key, value in (settings or {}).items():
         apply_override(document, key, value, origin)
     return document
-
-
-def steady_wind(name_or_path: str | Path, speed: float) -> dict[str, object]:
-    """Return the setting that replaces the wind by a steady one [m/s], from the same direction, or from the west."""
-    winds = scenario_document(name_or_path).get("wind", [])
-    tables = [table for table in (winds if isinstance(winds, list) else [winds]) if isinstance(table, dict)]
-    directions = [table["from_deg"] for table in tables if "from_deg" in table]
-    return {"wind": {"model": "constant", "speed": speed, "from_deg": directions[0] if directions else WEST}}
 
 
 def parse_scenario(
@@ -90,6 +96,7 @@ def parse_scenario(
     recorded_files: Mapping[str, bytes] | None = None,
     *,
     effects: Sequence[EffectOption] = (),
+    objects: Mapping[str, object] | None = None,
 ) -> Scenario:
     """Parse a scenario from the text of a file.
 
@@ -101,13 +108,19 @@ def parse_scenario(
         folder: folder of the vehicles and tables that the file names.
         recorded_files: files of the recording that the text is from; then no other files are read, and no program is named.
         effects: custom effects that vehicles may have.
+        objects: Python objects that replace the values of keys: a `Vehicle` for "drones.vehicle", a function or
+            `ControllerSpec` for "drones.controller", a wind source for "wind". A recording does not contain them.
     """
-    document = _document(text, origin, settings)
+    document = _document(text, origin, {**(settings or {}), **(objects or {})})
+    if "drones" not in document and "body" in document:
+        raise ScenarioError(
+            f"{origin} is a vehicle, not a scenario; expected samara fly SCENARIO --vehicle {origin}, "
+            f"or samara.fly(scenario, vehicle={origin!r}) in Python"
+        )
     file = TomlTable(document, TomlFile(origin, ScenarioError))
     file.schema(SCHEMA, default=SCHEMA)
     name, description = file.text("name", sanitise_name(Path(origin).stem)), file.text("description", "")
-    duration = file.number("duration", above=0.0, upto=MAX_DURATION)
-    seed = file.integer("seed", 0, low=0, high=2**63 - 1)
+    duration, seed = read_duration(file), read_seed(file)
     integrator = file.text("integrator", "rk4", FLIGHT_INTEGRATORS)
     strict = file.flag("strict", False)
     rates_table = document.get("rates")
@@ -118,7 +131,7 @@ def parse_scenario(
     drones = read_drones(file, rates, files, home)
     wind, wind_per_rotor = read_wind(file, files, environment, drones)
     with file.error_context():
-        rates = _fit_sensor_clock(rates, drones, has_sensor_rate)
+        rates = fit_sensor_clock(rates, drones, has_sensor_rate)
     scenario = Scenario(
         name,
         drones,
@@ -144,6 +157,16 @@ def parse_scenario(
         return prepare_autopilots(scenario)
 
 
+def read_duration(file: TomlTable) -> float:
+    """Read the duration of a flight [s]."""
+    return file.number("duration", above=0.0, upto=MAX_DURATION)
+
+
+def read_seed(file: TomlTable) -> int:
+    """Read the seed of all random numbers."""
+    return file.integer("seed", 0, low=0, high=2**63 - 1)
+
+
 def _read_rates(file: TomlTable) -> Rates:
     table = file.optional_table("rates")
     if table is None:
@@ -155,7 +178,7 @@ def _read_rates(file: TomlTable) -> Rates:
     return rates
 
 
-def _fit_sensor_clock(rates: Rates, drones: tuple[Drone, ...], is_fixed: bool) -> Rates:
+def fit_sensor_clock(rates: Rates, drones: tuple[Drone, ...], is_fixed: bool) -> Rates:
     """Return the rates with the sensor clock of the file, which every sensor must fit, or the slowest that fits all."""
     sensors = {sensor for drone in drones for sensor in drone.sensors}
     rated_sensors = [sensor for sensor in sensors if sensor.rate]

@@ -1,6 +1,8 @@
 """`[[drones]]` of a scenario: vehicle, start, sensors, estimator, and controller or autopilot."""
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from samara.control.registry import NAMES, ControllerSpec, controller_spec
 from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.coerce import NAME_CHARACTERS, first_duplicate, is_name
 from samara.core.sanitise import quote_value
-from samara.core.toml import TomlTable, is_toml_path
+from samara.core.toml import TomlFile, TomlTable, is_toml_path
 from samara.estimate.estimator import EstimatorOptions, EstimatorSetup, Fusion, can_fuse
 from samara.estimate.ideal import TRUTH, Estimator
 from samara.estimate.registry import ESTIMATORS
@@ -22,7 +24,7 @@ from samara.scenario.autopilot_sensors import main_battery
 from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.file.mission import read_tasks
 from samara.scenario.file.referenced_files import ReferencedFiles
-from samara.scenario.scenario import Drone
+from samara.scenario.scenario import Drone, ScenarioError
 from samara.scenario.timeline import MICROSECONDS, Rates
 from samara.sensors.registry import EXACT, override_parameters, parse_part, part, part_names
 from samara.sensors.sensor import Sensor
@@ -49,6 +51,7 @@ def read_drones(file: TomlTable, rates: Rates, files: ReferencedFiles, home: Sit
 
 def _copies(table: TomlTable, rates: Rates, files: ReferencedFiles, home: Site, drone_count: int) -> list[Drone]:
     """Read one drone, or `count` of them in rows of `columns`, `spacing` apart, each with its tasks shifted."""
+    tables = {key: table.entries[key] for key in ("effects", "estimator") if key in table}
     name = table.text("name", f"drone{drone_count}")
     if not is_name(name):
         raise table.error("name", name, NAME_CHARACTERS)
@@ -75,11 +78,13 @@ def _copies(table: TomlTable, rates: Rates, files: ReferencedFiles, home: Site, 
     for i in range(count):
         shift = Vec3(spacing.x * (i % columns), spacing.y * (i // columns), spacing.z * i)
         drone_name = name if count == 1 else f"{name}{i}"
-        drones.append(Drone(drone_name, drone_vehicle, task.shift(shift), start + shift, yaw, *options))
+        drones.append(Drone(drone_name, drone_vehicle, task.shift(shift), start + shift, yaw, *options, tables=tables))
     return drones
 
 
 def _vehicle(table: TomlTable, files: ReferencedFiles, drone: str) -> Vehicle:
+    if isinstance(table.entries.get("vehicle"), Vehicle):  # an object of a Python call
+        return _apply_effects(table, table.entries.pop("vehicle"), files)
     name, recorded_name = table.text("vehicle"), f"vehicle/{drone}.toml"
     if (
         files.recorded_files is not None and recorded_name in files.recorded_files
@@ -95,12 +100,13 @@ def _vehicle(table: TomlTable, files: ReferencedFiles, drone: str) -> Vehicle:
             files.vehicles[file] = vehicle(file, effects=files.effects)
         except ValueError as error:
             raise table.make_error(f" = {name!r}: {error}", "vehicle") from None
-    loaded = files.vehicles[file]
-    return _apply_effects(table, loaded, files) if "effects" in table else loaded
+    return _apply_effects(table, files.vehicles[file], files)
 
 
 def _apply_effects(table: TomlTable, base_vehicle: Vehicle, files: ReferencedFiles) -> Vehicle:
-    """Apply effects given by their names, or as a table: true, false, or parameters in SI units."""
+    """Apply the effects of a drone, given by their names, or as a table: true, false, or parameters in SI units."""
+    if "effects" not in table:
+        return base_vehicle
     effects = table.entries.pop("effects")
     if isinstance(effects, list) and all(isinstance(name, str) for name in effects):
         effects = effect_tables(effects)
@@ -129,17 +135,70 @@ def _add_downwash(file: TomlTable, drones: tuple[Drone, ...]) -> tuple[Drone, ..
     table.finish()
     vehicles: dict[int, Vehicle] = {}
     for drone in drones:
-        if drone.vehicle.rotors and id(drone.vehicle) not in vehicles:
-            parameters = (
-                {**drone.vehicle["downwash"]._asdict(), **numbers} if drone.vehicle.has("downwash") else numbers
-            )
+        if id(drone.vehicle) not in vehicles:
             with table.error_context():
-                vehicles[id(drone.vehicle)] = switch_on(drone.vehicle, "downwash", **parameters)
-    return tuple(replace(drone, vehicle=vehicles.get(id(drone.vehicle), drone.vehicle)) for drone in drones)
+                vehicles[id(drone.vehicle)] = _vehicle_with_downwash(drone.vehicle, numbers)
+    return tuple(
+        replace(drone, vehicle=vehicles[id(drone.vehicle)], tables={**drone.tables, "downwash": numbers})
+        for drone in drones
+    )
 
 
-def _controller(table: TomlTable, files: ReferencedFiles, vehicle: Vehicle) -> str | ControllerSpec:
-    """Read a controller: a name, or a table of its type and options."""
+def _vehicle_with_downwash(vehicle: Vehicle, numbers: Mapping[str, float]) -> Vehicle:
+    """Return the vehicle with downwash and these parameters; unchanged without rotors."""
+    if not vehicle.rotors:
+        return vehicle
+    own_numbers = vehicle["downwash"]._asdict() if vehicle.has("downwash") else {}
+    return switch_on(vehicle, "downwash", **{**own_numbers, **numbers})
+
+
+def replace_vehicle(drone: Drone, new_vehicle: Vehicle, rates: Rates) -> Drone:
+    """Return the drone with another vehicle, and with the effects and the estimator of its scenario built for it."""
+    table = TomlTable({}, TomlFile(drone.name, ScenarioError))
+    with table.error_context():
+        if "effects" in drone.tables:
+            new_vehicle = with_effects(new_vehicle, drone.tables["effects"])
+        if "downwash" in drone.tables:
+            new_vehicle = _vehicle_with_downwash(new_vehicle, drone.tables["downwash"])
+    if (drone.battery_failsafe or drone.initial_charge != 1.0) and main_battery(new_vehicle) is None:
+        raise table.make_error(f"vehicle {new_vehicle.name!r} has no battery that discharges; expected one with it")
+    if drone.motor_map and len(drone.motor_map) != len(new_vehicle.rotors):
+        raise table.make_error(
+            f"vehicle {new_vehicle.name!r} has {len(new_vehicle.rotors)} rotors; expected {len(drone.motor_map)}, "
+            "the length of motor_map"
+        )
+    policy = drone.controller.option_values.get("file") if isinstance(drone.controller, ControllerSpec) else None
+    if policy is not None:
+        with table.error_context():
+            policy.require_vehicle(new_vehicle)
+    changed = replace(drone, vehicle=new_vehicle, model=None)
+    has_same_gravity = new_vehicle["gravity"].acceleration == drone.vehicle["gravity"].acceleration
+    return changed if has_same_gravity else _rebuild_estimator(changed, rates)
+
+
+def replace_sensors(drone: Drone, entries: Sequence[object], rates: Rates, home: Site) -> Drone:
+    """Return the drone with other sensors, written as in a scenario, and with the estimator of its scenario for them."""
+    table = TomlTable({"sensors": list(entries)}, TomlFile(drone.name, ScenarioError))
+    sensors = read_sensors(table, ReferencedFiles(Path(), None, ()), home)
+    return _rebuild_estimator(replace(drone, sensors=sensors), rates)
+
+
+def _rebuild_estimator(drone: Drone, rates: Rates) -> Drone:
+    if drone.autopilot is not None:  # it has an estimator of its own
+        return drone
+    entries = {"estimator": drone.tables["estimator"]} if "estimator" in drone.tables else {}
+    table = TomlTable(deepcopy(entries), TomlFile(drone.name, ScenarioError))
+    return replace(drone, estimator=read_estimator(table, rates, drone.sensors, drone.vehicle))
+
+
+def _controller(
+    table: TomlTable, files: ReferencedFiles, vehicle: Vehicle
+) -> str | ControllerSpec | Callable[..., Any]:
+    """Read a controller: a name, a table of its type and options, or an object of a Python call."""
+    value = table.entries.get("controller")
+    if isinstance(value, ControllerSpec) or callable(value):
+        table.entries.pop("controller")
+        return value
     if not isinstance(table.entries.get("controller"), dict):
         name = table.text("controller", "geometric", NAMES)
         if name == "policy":
@@ -249,7 +308,7 @@ def _motor_map(table: TomlTable, rotors: int) -> tuple[int, ...]:
 
 def read_sensors(table: TomlTable, files: ReferencedFiles, home: Site) -> tuple[Sensor, ...]:
     entries = table.take("sensors", "a list", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, (str, dict)) for entry in entries):
+    if not isinstance(entries, list) or not all(isinstance(entry, (str, dict, Sensor)) for entry in entries):
         raise table.error("sensors", entries, "a list of names, or of tables with a part")
     sensors = [_sensor(table, k, entries, files, home) for k in range(len(entries))]
     if (twice := first_duplicate(sensor.name for sensor in sensors)) is not None:
@@ -259,7 +318,10 @@ def read_sensors(table: TomlTable, files: ReferencedFiles, home: Site) -> tuple[
 
 def _sensor(table: TomlTable, k: int, entries: list[object], files: ReferencedFiles, home: Site) -> Sensor:
     """Read a sensor: an ideal one by name, a part by name, or a table of a part, its mounting, and changed parameters."""
-    entry = {"part": entries[k]} if isinstance(entries[k], str) else entries[k]
+    value = entries[k]
+    if isinstance(value, Sensor):  # an object of a Python call
+        return value
+    entry = {"part": value} if isinstance(value, str) else value
     sensor_table = TomlTable(entry, table.file, f"{table.name('sensors')}[{k}]")
     part_name = sensor_table.text("part")
     if part_name in EXACT and not sensor_table.entries:

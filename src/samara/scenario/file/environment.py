@@ -129,6 +129,8 @@ def read_wind(
     """Read the wind, and whether each rotor uses the wind at its own hub."""
     if "wind" not in file:
         return NoWind(), False
+    if hasattr(file.entries["wind"], "sample"):  # an object of a Python call
+        return file.entries.pop("wind"), False
     if isinstance(file.entries["wind"], dict):
         file.entries["wind"] = [file.entries["wind"]]
     wind_sources, per_rotor = [], False
