@@ -25,7 +25,6 @@ MODULES = {"samara.documents.drone_physics", "samara.learn.navigate"}  # exporte
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAM = re.compile(r'Path\("\w+\.py"\)\.write_text\(\s*\'\'\'(.*?)\'\'\'', re.DOTALL)
 PENDING = {  # pages that still import from other packages
-    "docs/explanation/architecture.md",
     "docs/howto/autopilots.md",
     "docs/howto/crazyflie-scripts.md",
     "docs/howto/export-c.md",
