@@ -34,7 +34,7 @@ def test_the_command_is_installed(monkeypatch, repository):
 
 def test_vehicles_lists_all_with_numbers_that_add_up(monkeypatch, capsys):
     """rpm is 60/2π of rad/s, and n kF Ω² carries the weight of the mass column."""
-    status, out, err = call(monkeypatch, capsys, "vehicles")
+    status, out, err = call(monkeypatch, capsys, "vehicles", columns=200)
     assert (status, err) == (0, "")
     rows = {
         cells[0]: cells
@@ -42,7 +42,7 @@ def test_vehicles_lists_all_with_numbers_that_add_up(monkeypatch, capsys):
         if cells and cells[0] in samara.vehicle_names()
     }
     assert set(rows) == set(samara.vehicle_names())
-    for name, (_, mass, unit, rotors, speed, turns, ratio, command) in rows.items():
+    for name, (_, mass, unit, rotors, speed, turns, ratio, command, *_) in rows.items():
         vehicle = samara.vehicle(name)
         kilograms = float(mass) * {"g": 1e-3, "kg": 1.0}[unit]
         assert kilograms == pytest.approx(vehicle.mass, rel=1e-3)
@@ -58,18 +58,20 @@ def test_vehicles_lists_all_with_numbers_that_add_up(monkeypatch, capsys):
 
 
 def test_vehicles_says_where_numbers_come_from(monkeypatch, capsys):
-    _, out, _ = call(monkeypatch, capsys, "vehicles", columns=200)
+    _, out, _ = call(monkeypatch, capsys, "vehicles", columns=110)
+    out = " ".join(out.split())
     assert "Crazyflie 2.x as the Crazyflie engine document describes it; source: Crazyflie engine document" in out
     assert "source: Crazyflie firmware physical constants, after Foerster 2015" in out
 
 
-@pytest.mark.parametrize("columns", [80, 100, 200])
-def test_the_table_fits_the_terminal(columns, monkeypatch, capsys):
-    """No line is wider than the terminal, and no number is cut short."""
-    _, out, _ = call(monkeypatch, capsys, "vehicles", columns=columns)
+@pytest.mark.parametrize("columns", [60, 80, 100, 120, 200])
+@pytest.mark.parametrize("command", ["vehicles", "scenarios", "controllers", "tasks"])
+def test_tables_fit_the_terminal(command, columns, monkeypatch, capsys):
+    """No line is wider than the terminal, and nothing is cut short."""
+    _, out, _ = call(monkeypatch, capsys, command, columns=columns)
     assert max(len(line) for line in out.splitlines()) <= columns
     assert "…" not in out
-    assert "rigid_body_quadrotor" in out
+    assert {"vehicles": "rigid_body_quadrotor", "scenarios": "obstacle_course"}.get(command, "") in out
 
 
 def test_a_file_of_ones_own_is_listed(monkeypatch, capsys, tmp_path):
@@ -110,12 +112,12 @@ def test_a_broken_file_prints_no_half_table(monkeypatch, capsys, tmp_path):
 
 
 def test_unknown_commands_and_no_command(monkeypatch, capsys):
-    """A misspelt command is status 2 and points to the help; without a command, `samara` prints the help."""
+    """A misspelt command is status 2 and points to the help; without a command, `samara` says what to do first."""
     status, _, err = call(monkeypatch, capsys, "veicles")
     assert status == 2
     assert "--help" in err
-    _, out, err = call(monkeypatch, capsys)
-    assert "vehicles" in out + err
+    status, out, err = call(monkeypatch, capsys)
+    assert (status, err) == (0, "") and "samara vehicle new racer" in out and "samara --help" in out
 
 
 def test_the_version_loads_nothing_heavy():

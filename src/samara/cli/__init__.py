@@ -2,45 +2,58 @@
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from samara.cli.console import INTERRUPTED, discard_stdout, handle_interrupts, prepare_streams
+from samara.cli.examples import EXAMPLES, FIRST_STEPS
 from samara.core.extras import MissingExtraError
 from samara.core.sanitise import escape_control_characters
 
 if TYPE_CHECKING:
     app: typer.Typer
 
-COMMANDS = {
-    "vehicles": "check.list_vehicles",
-    "vehicle": "vehicle.app",
-    "check": "check.check",
-    "fly": "fly.fly",
-    "scenarios": "fly.scenarios",
-    "replay": "fly.replay",
-    "diff": "fly.diff",
-    "info": "fly.info",
-    "plot": "presentation.plot",
-    "report": "presentation.report",
-    "render": "presentation.render",
-    "view": "view.view",
-    "sticks": "link.sticks",
-    "ros2": "link.ros2",
-    "compare": "compare.compare",
-    "plan": "plan.plan",
-    "race": "compare.race",
-    "validate": "identify.validate",
-    "rotor": "rotor.rotor",
-    "identify": "identify.app",
-    "train": "train.train",
-    "policy": "policy.app",
-    "sweep": "sweep.app",
-    "export": "export.app",
+GROUPS = {
+    "Fly": {
+        "fly": "fly.fly",
+        "view": "view.view",
+        "compare": "compare.compare",
+        "race": "compare.race",
+        "plan": "plan.plan",
+        "sweep": "sweep.app",
+        "ros2": "link.ros2",
+        "sticks": "link.sticks",
+    },
+    "Look at flights": {
+        "info": "fly.info",
+        "plot": "presentation.plot",
+        "report": "presentation.report",
+        "render": "presentation.render",
+        "replay": "fly.replay",
+        "diff": "fly.diff",
+        "export": "export.app",
+    },
+    "Aircraft": {
+        "vehicle": "vehicle.app",
+        "identify": "identify.app",
+        "validate": "identify.validate",
+        "rotor": "rotor.rotor",
+        "check": "check.check",
+    },
+    "Learning": {"train": "train.train", "policy": "policy.app"},
+    "What there is": {
+        "scenarios": "catalogue.list_scenarios",
+        "scenario": "catalogue.scenario_app",
+        "vehicles": "catalogue.list_vehicles",
+        "controllers": "catalogue.list_controllers",
+        "tasks": "catalogue.list_tasks",
+    },
 }
+"""The module and function (or group) of every command, by the panel of `samara --help`."""
+COMMANDS = {name: member for commands in GROUPS.values() for name, member in commands.items()}
 """The module and function (or group) of every command; only the module of the called command is imported."""
 LINE_BREAK = re.compile(r"(?<!\n)\n[ ]*(?!\n)")
 """A line break within a paragraph."""
@@ -72,19 +85,19 @@ def build_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """Create the application with the commands `names`."""
     application = typer.Typer(
         help="Multirotor physics, simulation and control.",
-        no_args_is_help=True,
-        add_completion=False,
+        invoke_without_command=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     application.callback()(version_option)
+    panels = {name: panel for panel, commands in GROUPS.items() for name in commands}
     for name in names:
         module, member = COMMANDS[name].split(".")
         command = getattr(import_module(f"samara.cli.{module}"), member)
         if isinstance(command, typer.Typer):
-            application.add_typer(command, name=name)
+            application.add_typer(command, name=name, rich_help_panel=panels[name])
         else:
-            application.command(name)(command)
+            application.command(name, rich_help_panel=panels[name])(command)
     return application
 
 
@@ -97,20 +110,33 @@ def __getattr__(name: str) -> typer.Typer:
 def command_line(names: Iterable[str] = COMMANDS) -> typer.core.TyperGroup:
     """Create the root command.
 
-    Help texts are escaped, because Typer reads the unit in `wind [m/s]` as markup, and their paragraphs become single lines,
-    because it keeps the line breaks of docstrings in lists of commands.
+    Commands are in the order of `GROUPS`, and their help ends with their examples. Help texts are escaped, because Typer reads
+    the unit in `wind [m/s]` as markup, and their paragraphs become single lines, because it keeps the line breaks of
+    docstrings in lists of commands.
     """
     from rich.markup import escape
 
     root = typer.main.get_command(build_app(names))
     assert isinstance(root, typer.core.TyperGroup)
-    commands = [root]
-    for command in commands:
-        commands += getattr(command, "commands", {}).values()
+    root.commands = {name: root.commands[name] for name in COMMANDS if name in root.commands}
+    commands = {"": root}
+    for path, command in walk_commands(root):
+        commands[path] = command
+        if examples := EXAMPLES.get(path):
+            command.epilog = escape("\n\n".join(["Examples:", *(f"  {example}" for example in examples)]))
+    for command in commands.values():
         for described in (command, *command.params):
             if text := getattr(described, "help", None):
                 setattr(described, "help", escape(LINE_BREAK.sub(" ", text)))  # noqa: B010 (arguments and options declare it, their base does not)
     return root
+
+
+def walk_commands(group: typer.core.TyperGroup, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every command below a group with its path, such as "vehicle new"."""
+    for name, command in group.commands.items():
+        yield f"{prefix}{name}", command
+        if isinstance(command, typer.core.TyperGroup):
+            yield from walk_commands(command, f"{prefix}{name} ")
 
 
 def _print_version(requested: bool) -> None:
@@ -122,8 +148,11 @@ def _print_version(requested: bool) -> None:
 
 
 def version_option(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Multirotor physics, simulation and control: every equation written once, for every backend."""
+    if context.invoked_subcommand is None:
+        print(FIRST_STEPS)

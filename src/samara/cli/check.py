@@ -1,4 +1,4 @@
-"""`samara check`: validate scenario and vehicle files; `samara vehicles`: list vehicles."""
+"""`samara check`: validate scenario and vehicle files."""
 
 import math
 from pathlib import Path
@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from samara.cli.console import check_mark, console, say, table
 from samara.cli.options import argument
-from samara.core.sanitise import escape_control_characters
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from samara.physics.types import Vehicle
     from samara.scenario.scenario import Scenario
 
@@ -139,61 +136,3 @@ def _control_authority(vehicle: "Vehicle", free_axes: tuple[str, ...]) -> str:
     parts += [f"{', '.join(coupled)} only together with others"] if coupled else []
     parts += [f"{', '.join(unreachable)} not at all"] if unreachable else []
     return f"{subject} {', '.join(parts)}"
-
-
-# samara vehicles --------------------------------------------------------------------------------------------------------
-
-
-def list_vehicles(
-    names: Annotated[list[str] | None, argument("Names or .toml files; default: all shipped vehicles.")] = None,
-) -> None:
-    """List vehicles: mass, rotors, hover speed, thrust-to-weight ratio, type of command, and source of the parameters."""
-    from samara import vehicle, vehicle_names
-
-    right = ("mass", "rotors", "hover\nrad/s", "\nrpm", "thrust/\nweight")
-    vehicle_table = table(("vehicle", *right, "command"), right=right)
-    vehicle_table.padding = (0, 1, 1, 0)
-    for column in vehicle_table.columns[1:]:
-        column.no_wrap = True
-    for model in map(vehicle, names or vehicle_names()):
-        vehicle_table.add_row(_description(model), *_figures(model))
-    console().print(vehicle_table)
-
-
-def _description(vehicle: "Vehicle") -> "Text":
-    """Format name, description and the source of the mass, which stands for the other sources."""
-    from rich.text import Text
-
-    source = dict(vehicle.structure.sources).get("body.mass", "not given")
-    description = vehicle.structure.description
-    details = f"{description}; source: {source}" if description else f"source: {source}"
-    return Text.assemble(
-        (escape_control_characters(vehicle.name), "bold"), "\n", (escape_control_characters(details), "dim")
-    )
-
-
-def mass_text(vehicle: "Vehicle") -> str:
-    """Format the mass, in g below a kilogram."""
-    return f"{1e3 * vehicle.mass:.4g} g" if vehicle.mass < 1.0 else f"{vehicle.mass:.4g} kg"
-
-
-def _figures(vehicle: "Vehicle") -> tuple[str, ...]:
-    """Format mass, rotor count, Ω at hover in rad/s and rpm (slowest and fastest if they differ), thrust-to-weight, command."""
-    from samara import hover, thrust_to_weight
-
-    actuation = vehicle.structure.actuation.name
-    if not vehicle.rotors:
-        return mass_text(vehicle), "0", "-", "-", "-", actuation
-    speeds = hover(vehicle)[0].rotor_speed
-    slowest, fastest = min(speeds), max(speeds)
-    extremes = [slowest, fastest] if fastest - slowest > 1e-3 * fastest else [fastest]
-    rad_per_second = "\n".join(f"{speed:.1f}" for speed in extremes)
-    rpm = "\n".join(f"{60.0 * speed / (2.0 * math.pi):.0f}" for speed in extremes)
-    return (
-        mass_text(vehicle),
-        str(len(vehicle.rotors)),
-        rad_per_second,
-        rpm,
-        f"{thrust_to_weight(vehicle):.2f}",
-        actuation,
-    )

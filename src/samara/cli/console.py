@@ -87,21 +87,58 @@ def check_mark(passed: bool, text: str) -> "Text":
     return Text.assemble(("✓", "green") if passed else ("✗", "red"), f" {escape_control_characters(text)}")
 
 
+MIN_TEXT_WIDTH = 32  # a narrower column breaks sentences into single words
+
+
 def table(
     headings: Sequence[str],
     rows: "Iterable[Iterable[RenderableType]]" = (),
     title: str | None = None,
     *,
     right: Sequence[str] = (),
-    no_wrap: bool = False,
 ) -> "Table":
-    """Create a table with a line below its headings; columns whose heading is in `right` are aligned to the right."""
+    """Create a table with a line below its headings; columns whose heading is in `right` are aligned to the right.
+
+    In a terminal that is too narrow for it, each row becomes a block: its first cell, its figures, and its texts.
+    """
     from rich import box
+    from rich.cells import cell_len
+    from rich.console import ConsoleOptions
+    from rich.console import RenderResult as RichResult
+    from rich.padding import Padding
     from rich.table import Table
 
-    result = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    class ResultTable(Table):
+        def __rich_console__(self, console: "Console", options: ConsoleOptions) -> RichResult:
+            columns = [[column.header, *column.cells] for column in self.columns]
+            widths = [max((_natural_width(cell) for cell in cells), default=0) for cells in columns]
+            for column, width in zip(self.columns, widths, strict=True):
+                column.no_wrap = width <= MIN_TEXT_WIDTH
+            needed = sum(min(width, MIN_TEXT_WIDTH) + 3 for width in widths)
+            fits = needed <= options.max_width
+            yield from super().__rich_console__(console, options) if fits else self._blocks(console)
+
+        def _blocks(self, console: "Console") -> RichResult:
+            if self.title:
+                yield console.render_str(str(self.title), style="italic")
+            names = [str(column.header).replace("/\n", "/").replace("\n", " ").strip() for column in self.columns[1:]]
+            for first, *others in zip(*(column.cells for column in self.columns), strict=True):
+                yield console.render_str(first, style="bold") if isinstance(first, str) else first
+                cells = [
+                    (f"{name} {cell}".strip(), column)
+                    for name, cell, column in zip(names, others, self.columns[1:], strict=True)
+                    if str(cell)
+                ]
+                figures = ", ".join(text.replace("\n", " to ") for text, column in cells if column.no_wrap)
+                for text in filter(None, (figures, *(text for text, column in cells if not column.no_wrap))):
+                    yield Padding(console.render_str(text), (0, 0, 0, 2))
+
+    def _natural_width(cell: "RenderableType") -> int:
+        return max(map(cell_len, str(cell).split("\n")))
+
+    result = ResultTable(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     for heading in headings:
-        result.add_column(heading, justify="right" if heading in right else "left", no_wrap=no_wrap)
+        result.add_column(heading, justify="right" if heading in right else "left")
     for row in rows:
         result.add_row(*row)
     return result

@@ -1,4 +1,4 @@
-"""`samara fly`, and the commands about scenarios and recordings: scenarios, replay, diff, info."""
+"""`samara fly`, and the commands about scenarios and recordings: replay, diff, info."""
 
 import os
 import shlex
@@ -355,18 +355,6 @@ def _summary(run: "Run", factor: float) -> "Table":
     if len(run.drone_records) > len(records):
         summary.caption = f"and {len(run.drone_records) - len(records)} more drones"
     return summary
-
-
-def scenarios() -> None:
-    """List the scenarios that come with Samara."""
-    from samara.scenario.file import load_scenario, scenario_names
-
-    rows = []
-    for name in scenario_names():
-        scenario = load_scenario(name)
-        vehicles = ", ".join(dict.fromkeys(drone.vehicle.name for drone in scenario.drones))
-        rows.append((name, scenario.description, vehicles, str(len(scenario.drones)), f"{scenario.duration:g}"))
-    console().print(table(("scenario", "description", "vehicle", "drones", "duration [s]"), rows))
 
 
 def replay(

@@ -172,7 +172,7 @@ def parameter_table(product: "IdentifiedVehicle") -> "Group":
     from rich.text import Text
 
     headings = ("", "value ± error", "95 % interval", "start", "unit")
-    parameters = table(headings, title=f"{product.model_type} vehicle", right=headings[1:4], no_wrap=True)
+    parameters = table(headings, title=f"{product.model_type} vehicle", right=headings[1:4])
     unexcited: dict[str, list[str]] = {}
     for estimate in product.estimates:
         if not estimate.excited:
@@ -279,8 +279,6 @@ def score_table(score: "PredictionScore") -> "Table":
     headings = ("model", *(f"{quantity} {unit}" for quantity, unit in zip(QUANTITIES, UNITS, strict=True)))
     horizons = " / ".join(f"{h:g}" for h in HORIZONS)
     errors_table = table(headings, title=f"RMS error after {horizons} s, {score.windows} windows")
-    for column in errors_table.columns[1:]:
-        column.no_wrap = True
     for name in score.rms:
         errors = ((rms_error(score, name, quantity, h) for h in HORIZONS) for quantity in QUANTITIES)
         errors_table.add_row(

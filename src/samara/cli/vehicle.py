@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.check import mass_text
+from samara.cli.catalogue import mass_text, show_vehicle
 from samara.cli.console import check_mark, console, say, table
 from samara.cli.options import Plot, VehicleArgument, argument, option, out_option
 from samara.core.coerce import file_stem
@@ -32,9 +32,10 @@ LAYOUT_HELP = (
 )
 
 app = typer.Typer(
-    help="Create a vehicle from its parts, import it from files of other programs, or export it to them.",
+    help="Create a vehicle from its parts, print a shipped one, or exchange files with other programs.",
     no_args_is_help=True,
 )
+app.command("show")(show_vehicle)
 
 
 def _option(key: str, parameter: OptionalKey) -> inspect.Parameter:

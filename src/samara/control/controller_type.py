@@ -114,9 +114,11 @@ class ControllerType(NamedTuple):
     `option_parsers` parse the options, which are in SI units; an angle may also be given in degrees, with the suffix `_deg`.
     `look_ahead_count(options)` counts the references that a predictive controller previews. Such a controller is called in
     Python; the others are traced. `rate` is the rate at which the controller has to be called, if that is fixed [Hz].
+    `description` is the line of `samara controllers`.
     """
 
     name: str
+    description: str
     build: Callable[..., Any]
     option_parsers: Mapping[str, OptionParser] = {}
     look_ahead_count: Callable[[Mapping[str, Any]], int] | None = None

@@ -434,4 +434,11 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **option
     return geometric(vehicle, gains, healthy, limits, period=period, **options)
 
 
-TYPES = (ControllerType("geometric", _build, {**GAIN_OPTIONS, **LIMIT_OPTIONS, "integral": FLAG}),)
+TYPES = (
+    ControllerType(
+        "geometric",
+        "Geometric tracking on SE(3) (Lee); follows fast trajectories",
+        _build,
+        {**GAIN_OPTIONS, **LIMIT_OPTIONS, "integral": FLAG},
+    ),
+)

@@ -215,4 +215,11 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **option
     return indi(vehicle, gains, healthy, limits, period)
 
 
-TYPES = (ControllerType("indi", _build, {**GAIN_OPTIONS, **LIMIT_OPTIONS}),)
+TYPES = (
+    ControllerType(
+        "indi",
+        "Incremental nonlinear dynamic inversion; rejects wind and model errors",
+        _build,
+        {**GAIN_OPTIONS, **LIMIT_OPTIONS},
+    ),
+)

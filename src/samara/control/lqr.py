@@ -323,4 +323,11 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **option
     return lqr(vehicle, design, healthy, limits, period, **options)
 
 
-TYPES = (ControllerType("lqr", _build, {**FREQUENCY_OPTIONS, **LIMIT_OPTIONS, "along": FLAG}),)
+TYPES = (
+    ControllerType(
+        "lqr",
+        "Linear-quadratic regulator about hover",
+        _build,
+        {**FREQUENCY_OPTIONS, **LIMIT_OPTIONS, "along": FLAG},
+    ),
+)

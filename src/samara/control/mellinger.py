@@ -85,4 +85,11 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **option
     return mellinger(vehicle, gains, healthy, limits, period=period, **options)
 
 
-TYPES = (ControllerType("mellinger", _build, {**GAIN_OPTIONS, **LIMIT_OPTIONS, "integral": FLAG}),)
+TYPES = (
+    ControllerType(
+        "mellinger",
+        "Mellinger's controller for minimum-snap trajectories",
+        _build,
+        {**GAIN_OPTIONS, **LIMIT_OPTIONS, "integral": FLAG},
+    ),
+)

@@ -239,6 +239,7 @@ _VECTOR_GAINS = ("attitude", "rate", "rate_integral", "trim")
 TYPES = (
     ControllerType(
         "pid",
+        "The cascade of most autopilots: position, velocity, attitude, rate",
         _build,
         {
             **{name: THREE_POSITIVE if name in _VECTOR_GAINS else NOT_NEGATIVE for name in PidGains._fields},

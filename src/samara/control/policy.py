@@ -226,7 +226,10 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **option
 
 COURSE_OPTIONS = {"track": OptionParser("a track by its name or its file", _parse_track), "course": FINITE_NUMBERS}
 POLICY_TYPE = ControllerType(
-    "policy", _build, {"file": OptionParser("a policy folder", _parse_policy), **COURSE_OPTIONS}
+    "policy",
+    "A policy of your own, from the folder `file`",
+    _build,
+    {"file": OptionParser("a policy folder", _parse_policy), **COURSE_OPTIONS},
 )
 
 
@@ -284,11 +287,16 @@ def _build_raptor(vehicle: Vehicle, *, healthy: Sequence[bool], period: float) -
     return policy_controller(raptor_policy(vehicle), vehicle, period)
 
 
-RAPTOR_TYPE = ControllerType("raptor", _build_raptor)
+RAPTOR_TYPE = ControllerType("raptor", "RAPTOR: flies any quadrotor; needs the extra raptor", _build_raptor)
 
 
 BUNDLED_FOLDER = Path(__file__).parent / "data"
 BUNDLED_OPTIONS: dict[str, Mapping[str, OptionParser]] = {"universal": {}, "racer": COURSE_OPTIONS, "navigate": {}}
+BUNDLED_DESCRIPTIONS = {
+    "universal": "A policy that hovers an unknown quadrotor",
+    "racer": "A policy that races through gates",
+    "navigate": "A policy that crosses a forest with a depth camera",
+}
 """Policies installed with the package, with the options of each."""
 
 
@@ -305,6 +313,7 @@ def _build_bundled(
 
 
 BUNDLED_TYPES = tuple(
-    ControllerType(name, partial(_build_bundled, name), knobs) for name, knobs in BUNDLED_OPTIONS.items()
+    ControllerType(name, BUNDLED_DESCRIPTIONS[name], partial(_build_bundled, name), knobs)
+    for name, knobs in BUNDLED_OPTIONS.items()
 )
 TYPES = (POLICY_TYPE, *BUNDLED_TYPES, RAPTOR_TYPE)

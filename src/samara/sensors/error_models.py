@@ -73,7 +73,7 @@ def hold_last_valid(valid: Scalar, fresh: Tree, last: Tree) -> Tree:
     return reading._replace(valid=valid)
 
 
-def allan_deviation(samples: ArrayLike, dt: float, times: Sequence[float]) -> Array:
+def allan_deviation(samples: ArrayLike, dt: float, times: Sequence[float] | Array) -> Array:
     """σ²(τ) = ⟨(θ(t+2τ) − 2θ(t+τ) + θ(t))²⟩ / 2τ²,  θ = ∫ y dt, over all t: one for each τ [s], in the unit of the samples
 
     `samples` are evenly spaced by dt [s] along their first axis; further axes are independent series. White noise of

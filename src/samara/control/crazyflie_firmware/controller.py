@@ -294,4 +294,7 @@ def _build(name: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: floa
     return crazyflie_controller(name, vehicle, period)
 
 
-TYPES = tuple(ControllerType(f"{PREFIX}{name}", partial(_build, name), rate=RATE) for name in FUNCTIONS)
+TYPES = tuple(
+    ControllerType(f"{PREFIX}{name}", f"The Crazyflie firmware's {name} controller", partial(_build, name), rate=RATE)
+    for name in FUNCTIONS
+)

@@ -163,6 +163,7 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **option
 TYPES = (
     ControllerType(
         "ilqr",
+        "Model-predictive control by iLQR; previews the trajectory",
         _build,
         _SCENARIO_PARSERS,
         look_ahead_count=lambda options: int(options.get("horizon", MpcOptions.horizon)) + 1,
