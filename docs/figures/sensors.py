@@ -81,7 +81,7 @@ def draw_allan(folder: Path) -> None:
 
     per_hour = np.degrees(3600.0)  # from rad/s to °/h
     times = np.unique(np.round(np.geomspace(1, 6000, 40)))
-    deviations = allan_deviation(samples[:, 3], 1.0, times) * per_hour
+    deviations = allan_deviation(samples[:, 3], 1.0, times.tolist()) * per_hour
     rms_deviation = np.sqrt((deviations**2).mean(axis=1))
     noise = gyroscope.noise_density.x * per_hour / np.sqrt(times)
     floor = 0.664 * gyroscope.bias_instability * per_hour
