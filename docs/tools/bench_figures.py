@@ -51,6 +51,19 @@ SCALES = {
 SECONDS = {"us": 1e-6, "ns": 1e-9, "ms": 1e-3}
 SPEEDS = ("steps_per_s", "steps_per_second", "images_per_second", "flights_per_second")
 
+NUMBER = r"(?<![\w.^])\d(?:[\d.,]*\d)?"
+COUNTED = r"(?:steps?|images?|pictures?|flights?|solutions?|drones?|updates?)"
+BENCHMARK = re.compile(
+    rf"{NUMBER} ?(?:[kMG]|million|billion)? ?(?:env |physics )?{COUNTED} ?(?:/s\b|(?:a|per) second\b)"
+    rf"|{NUMBER} ?[kMG]? ?/s\b|{NUMBER} [kMG]\b"
+    rf"|(?:{NUMBER}(?: to {NUMBER})?|two|three|four|five|ten) ?(?:×|times) ?(?:as fast|as many|faster|slower)"
+    r"|\btwice as fast(?! as the clock)"
+)
+"""What a measured speed looks like: "5 M steps/s", "120 000 /s", "9.4 M", "17 times as fast"."""
+TRAINING = re.compile(r"\b(?:train|learn)\w*\b", re.IGNORECASE)
+DURATION = re.compile(rf"{NUMBER} ?(?:ms|s|seconds|minutes)\b")
+"""Together in one line: the time that a training takes."""
+
 Row = dict[str, Any]
 
 
@@ -128,6 +141,17 @@ def rewrite(text: str, results: dict[str, dict[str, Row]]) -> str:
         return f"<!-- bench: {match['key']} -->{figure(match['key'], results)}<!-- /bench -->"
 
     return MARKED.sub(replace, text)
+
+
+def unmarked_figures(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line number and text of what looks like a benchmark figure outside markers and code blocks."""
+    for pattern in (MARKED, re.compile(r"```.*?```", re.DOTALL)):
+        text = pattern.sub(lambda match: "\n" * match[0].count("\n"), text)
+    for number, line in enumerate(text.splitlines(), 1):
+        matches = [match[0] for match in BENCHMARK.finditer(line) if match[0] != "1/s"]
+        if TRAINING.search(line):
+            matches += [match[0] for match in DURATION.finditer(line)]
+        yield from ((number, match.strip()) for match in matches)
 
 
 def list_keys(results: dict[str, dict[str, Row]]) -> Iterator[str]:

@@ -5,7 +5,22 @@ import re
 
 import pytest
 from support.repository import REPOSITORY
-from tools.bench_figures import MARKED, RESULTS, figure, format_number, load_results, pages, rewrite
+from tools.bench_figures import MARKED, RESULTS, figure, format_number, load_results, pages, rewrite, unmarked_figures
+
+NOT_OF_BENCH = {
+    ("README.md", r"11\.9 M|914 M"): "Crazyflow's own figures, with their source",
+    (
+        "docs/evidence/policy-cards.md",
+        r"[\d.,]+ (ms|s|minutes)",
+    ): "trainings, with machine and settings",
+    ("docs/evidence/crazyflie-firmware.md", r"2\.5 times faster"): "a step response in flight",
+    ("docs/explanation/control.md", r"3 /s"): "a growth rate of an oscillation",
+    ("docs/tutorials/own-drone.md", r"1\.8 times slower"): "a flight, not a computation",
+    ("docs/howto/web-page.md", r"24 pictures a second"): "a limit of the display",
+}
+"""Figures that look like a benchmark and are none of bench/results, by page, with the reason."""
+MEASURED_ONCE = re.compile(r"^## Measured once\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+"""The section of docs/evidence/performance.md whose rows name script, machine and date themselves."""
 
 
 def test_every_marked_figure_is_the_measured_one():
@@ -28,6 +43,41 @@ def test_every_marker_is_closed():
     for page in pages():
         text = page.read_text(encoding="utf-8")
         assert text.count("<!-- bench:") == text.count("<!-- /bench -->") == len(MARKED.findall(text)), page
+
+
+def test_no_figure_is_typed_by_hand():
+    """A speed or a training time on a page is marked, or listed above with the reason."""
+    found = []
+    for page in pages():
+        name, text = page.relative_to(REPOSITORY).as_posix(), page.read_text(encoding="utf-8")
+        for line, shown in unmarked_figures(MEASURED_ONCE.sub("", text)):
+            if not any(name == listed and re.fullmatch(pattern, shown) for listed, pattern in NOT_OF_BENCH):
+                found.append(f"{name}:{line}: {shown}: mark it <!-- bench: … -->, or list it with a reason")
+    assert found == []
+
+
+def test_what_was_measured_once_says_on_what_and_when():
+    (section,) = MEASURED_ONCE.findall((REPOSITORY / "docs/evidence/performance.md").read_text(encoding="utf-8"))
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    assert len(rows) > 3
+    assert [row for row in rows[1:] if not re.fullmatch(r"\| .+ \| .+ \| [A-Z].+ \| 20\d\d-\d\d-\d\d \|", row)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "figures"),
+    [
+        ("It makes 9.4 M steps/s.", ["9.4 M steps/s"]),
+        ("17.8 million pictures a second", ["17.8 million pictures a second"]),
+        ("| 120 000 /s | 2.0 M |", ["000 /s", "2.0 M"]),
+        ("up to twice as fast, 11 to 17 times as fast", ["twice as fast", "11 to 17 times as fast"]),
+        ("`hover` trains in 0.09 s on an H200", ["0.09 s"]),
+        ("a drone flies for 0.1 s at 5 m/s; `--speed 2`, twice as fast as the clock; a gain of 3 1/s", []),
+        ("<!-- bench: cpu:peers:crazyflow_1:0 k -->202 k<!-- /bench --> steps/s", []),
+        ("```\nsamara train hover   # 3 s\n```", []),
+    ],
+)
+def test_what_looks_like_a_measured_figure(text, figures):
+    assert [shown for _, shown in unmarked_figures(text)] == figures
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)

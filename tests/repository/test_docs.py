@@ -1,14 +1,14 @@
 """The documentation is correct: its Python runs, its links resolve, and its version is the package's."""
 
-import json
-import math
 import re
 from pathlib import Path
 from typing import get_type_hints
 
 import pytest
 from figures import architecture
+from support.command_lines import command_lines
 from support.repository import REPOSITORY, skip_or_fail
+from tools.bench_figures import MARKED
 
 import samara
 from samara.control.registry import CONTROLLERS, FIRMWARE, TRAINED
@@ -97,14 +97,23 @@ def test_pages_have_python_to_run():
 
 
 def test_the_japanese_readme_has_the_same_commands_and_pictures():
-    """README-ja.md is shorter, but its commands, pictures and first program are the README's."""
-    english, japanese = ((REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "README-ja.md"))
-    pictures, commands = (re.compile(pattern) for pattern in (r"\]\((docs/images/[^)]+)\)", r"^make \w+"))
-    assert pictures.findall(japanese) == pictures.findall(english)
-    fenced = {line.split("#")[0].strip() for line in japanese.splitlines() if commands.match(line)}
-    assert fenced == {"make fly", "make test"} <= {line.split("#")[0].strip() for line in english.splitlines()}
-    programs = [re.sub(r"\s*#.*", "", BLOCK.search(text).group(1)).splitlines() for text in (english, japanese)]
-    assert programs[0] == programs[1]
+    """README-ja.md is shorter, but its commands, pictures, figures and programs are the README's."""
+    pages = [REPOSITORY / name for name in ("README.md", "README-ja.md")]
+    english, japanese = (page.read_text(encoding="utf-8") for page in pages)
+    pictures = re.compile(r"\]\((docs/images/[^)]+)\)")
+    assert pictures.findall(japanese) == pictures.findall(english) != []
+    commands = [[command.text for command in command_lines(page)] for page in pages]
+    assert commands[0] == commands[1] and "make fly" in commands[0] and len(commands[0]) > 5
+    programs = [
+        [re.sub(r"\s*#.*", "", block).splitlines() for block in BLOCK.findall(text)] for text in (english, japanese)
+    ]
+    assert programs[0] == programs[1] and len(programs[0]) == 2
+    figures = [[match["key"] for match in MARKED.finditer(text)] for text in (english, japanese)]
+    assert figures[1] == figures[0][: len(figures[1])] and len(figures[1]) == 6
+
+
+def test_the_readme_is_short():
+    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
 @pytest.mark.parametrize("page", [*PAGES, REPOSITORY / "tests" / "documents" / "requirements.md"], ids=page_name_)
@@ -193,11 +202,11 @@ def test_changelog_and_citation_carry_the_version():
         pytest.param((*SENSOR_TYPES, *part_names(), *SENSOR_FAULTS), "reference/sensors", id="sensors"),
         pytest.param(ESTIMATORS, "reference/estimators", id="estimators"),
         pytest.param(CONTROLLERS, "explanation/control", id="controllers"),
-        pytest.param((*CONTROLLERS, *TRAINED), "howto/fly-scenarios", id="controllers of scenarios"),
+        pytest.param((*CONTROLLERS, *TRAINED, *FIRMWARE), "reference/controllers", id="controllers of scenarios"),
         pytest.param(FIRMWARE, "evidence/crazyflie-firmware", id="controllers of the firmware"),
         pytest.param(WINDS, "reference/wind", id="winds"),
-        pytest.param(FLIGHT_INTEGRATORS, "howto/fly-scenarios", id="integrators"),
-        pytest.param(SHIPPED, "howto/train-policies", id="tasks"),
+        pytest.param(FLIGHT_INTEGRATORS, "reference/scenario-file", id="integrators"),
+        pytest.param(SHIPPED, "reference/tasks", id="tasks"),
     ],
 )
 def test_every_registered_component_is_described(names, page):
@@ -211,54 +220,6 @@ def test_every_vehicle_is_described():
     page = (REPOSITORY / "docs" / "reference" / "vehicles.md").read_text(encoding="utf-8")
     assert [name for name in samara.vehicle_names() if f"`{name}`" not in page] == []
     assert "samara vehicles" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_table_of_vehicles_in_the_readme_is_true():
-    """Mass, rotors, hover speed and thrust-to-weight, to the digits printed there."""
-    page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) (k?g) \| (\d+) \| (\S+).*? \| (\S+) \| (\w+)", page, re.MULTILINE)
-    assert [row[0] for row in rows] == samara.vehicle_names()
-    for name, mass, unit, rotors, speed, ratio, actuation in rows:
-        vehicle = samara.vehicle(name)
-        assert float(mass) == round(vehicle.mass * {"g": 1e3, "kg": 1.0}[unit], 6)
-        assert (int(rotors), actuation) == (len(vehicle.rotors), vehicle.structure.actuation.name)
-        if vehicle.rotors:
-            assert speed == f"{samara.hover(vehicle)[0].rotor_speed[0]:.0f}"
-            assert ratio == f"{samara.thrust_to_weight(vehicle):.2f}"
-
-
-def short(number: float) -> str:
-    """Two digits and a letter for the thousands: 9.4 M"""
-    power = int(math.log10(number)) // 3
-    return (
-        f"{float(f'{number / 1000**power:.2g}'):.{0 if number / 1000**power >= 9.95 else 1}f} {' kMG'[power]}".strip()
-    )
-
-
-@pytest.mark.parametrize("page", ["README.md", "README-ja.md"])
-def test_the_speeds_in_the_readme_are_the_measured_ones(page):
-    """To two digits those of the committed results: one drone, a batch, a GPU, and each peer's."""
-    cpu, gym, gpu = (
-        json.loads((REPOSITORY / "bench" / "results" / f"{name}.json").read_text(encoding="utf-8"))
-        for name in ("cpu", "gym_pybullet_drones", "h200")
-    )
-    results = {row["row"]: row.get("steps_per_s") for row in cpu["rows"]}
-    single = (results["single rollout float64 strict, bench"], cpu["peers"]["crazyflow_1"], cpu["peers"]["rotorpy_1"])
-    batch = (
-        results["batch 16384 float32 fast, bench"],
-        results["full aerodynamics, Dryden wind, batch 16384 float32 fast"],
-    )
-    text = (REPOSITORY / page).read_text(encoding="utf-8")
-    speeds = re.compile(r"(?<![\d ])[ *](\d[\d.]*(?: [kMG])?)\b")
-    one, many, million = (speeds.findall(line) for line in text.splitlines() if line.startswith("| **"))
-    for number in (*single, *gym["peers"].values()):
-        assert short(number) in one
-    for number in (*batch, cpu["peers"]["crazyflow_16384"], cpu["peers"]["rotorpy_batched_16384"]):
-        assert short(number) in many
-    if page == "README.md":
-        assert f"Samara makes {short(results['single step call, bench'])})" in text.replace("\n", " ")
-    fastest = max(row["steps_per_second"] for row in gpu["rows"] if row["name"] == "dynamics")
-    assert f"{fastest / 1e9:.1f} G" in million
 
 
 def test_every_key_of_a_vehicle_file_is_described():

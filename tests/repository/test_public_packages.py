@@ -34,8 +34,6 @@ PENDING = {  # pages that still import from other packages
     "docs/howto/race.md",
     "docs/howto/recording.md",
     "docs/howto/ros2.md",
-    "docs/reference/policy-file.md",
-    "docs/reference/sensors.md",
     "examples/6_compare_and_replay.py",
 }
 
