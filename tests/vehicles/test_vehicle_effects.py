@@ -242,7 +242,7 @@ def test_every_key_of_an_optional_table_is_described(repository):
     for name, option in OPTIONS.items():
         sections = [part for part in parts if part.startswith(f"`[{name}]`")]
         assert sections, f"no heading [{name}]"
-        rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*?) \|", sections[0], re.MULTILINE))
+        rows = dict(re.findall(r"^\|`(\w+)`\|([^|]*)\|", sections[0], re.MULTILINE))
         units = {key: field.quantity.unit for key, field in record_fields(option.record).items()}
         units |= {key: field.unit for key, field in option.extra_quantities.items()} | dict.fromkeys(
             option.extra_texts, ""
