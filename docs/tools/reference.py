@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import samara
-from samara.cli import command_line
+from samara.cli import GROUPS, command_line
+from samara.cli.examples import EXAMPLES
 from samara.control.mpc.options import DEFAULT_YAW_WEIGHT, CostWeights, MpcOptions, Shaping
 from samara.control.registry import CONTROLLER_TYPES
 from samara.core.atomic_files import write_text
@@ -124,17 +125,19 @@ def ranges(file: str, name: str) -> str:
 
 
 def commands() -> str:
-    """Return the commands of `samara`, in the order of `samara --help`."""
-    rows = []
+    """Return the commands of `samara` with two examples each, in the groups and the order of `samara --help`."""
+    rows: dict[str, list[tuple[str, str, str]]] = {}
 
-    def walk(command: object, prefix: str) -> None:
-        for name, child in getattr(command, "commands", {}).items():
-            if not child.hidden:
-                rows.append((f"`{prefix}{name}`", _sentence(child.help or "")))
-                walk(child, f"{prefix}{name} ")
+    def walk(command: Any, prefix: str, group: str) -> None:
+        for name, child in command.commands.items():
+            panel = group or next(title for title, names in GROUPS.items() if name in names)
+            examples = "<br>".join(f"`{line}`" for line in EXAMPLES[prefix + name])
+            rows.setdefault(panel, []).append((f"`{prefix}{name}`", _sentence(child.help), examples))
+            if hasattr(child, "commands"):
+                walk(child, f"{prefix}{name} ", panel)
 
-    walk(command_line(), "")
-    return table(("`samara …`", "does"), rows)
+    walk(command_line(), "", "")
+    return "\n\n".join(f"## {title}\n\n{table(('command', 'does', 'examples'), rows[title])}" for title in GROUPS)
 
 
 def _sentence(text: str) -> str:
@@ -145,11 +148,18 @@ def _sentence(text: str) -> str:
 def controllers() -> str:
     """Return the controllers with the names of their options, from the registry."""
     rows = [
-        (f"`{name}`", ", ".join(f"`{option}`" for option in controller_type.option_parsers) or "none")
+        (f"`{name}`", controller_type.description, _option_names(name))
         for name, controller_type in CONTROLLER_TYPES.items()
-        if name != "ilqr"
     ]
-    return table(("controller", "options"), [*rows, ("`ilqr`", "[weights and horizon](#ilqr)")])
+    return table(("controller", "does", "options"), rows)
+
+
+def _option_names(name: str) -> str:
+    """Return the options of a controller; the many of `ilqr` have a table of their own."""
+    options = CONTROLLER_TYPES[name].option_parsers
+    return (
+        "[weights and horizon](#ilqr)" if name == "ilqr" else ", ".join(f"`{option}`" for option in options) or "none"
+    )
 
 
 def options(names: str, page_text: str) -> str:

@@ -105,6 +105,14 @@ def test_the_example_of_a_policy_is_read_with_its_weights():
     assert set(tomllib.loads(example("policy-file"))) >= {"vehicle", "observation", "action", "layers"}
 
 
+def test_every_name_of_samara_is_on_the_page_of_python():
+    """And every `samara.…` of the page exists."""
+    page = read_page("python")
+    assert [name for name in samara.__all__ if not re.search(rf"(samara\.|`){name}\b", page)] == []
+    called = set(re.findall(r"`samara\.(\w+)\(", page))
+    assert called <= set(samara.__all__) and len(called) > 20
+
+
 def test_the_repository_runs_the_generator():
     """`make gallery` writes the tables."""
     assert "-m tools.reference" in (REPOSITORY / "Makefile").read_text(encoding="utf-8")
