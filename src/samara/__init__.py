@@ -104,10 +104,11 @@ _lazy_import.register_presenters(
     {
         "Run.html": "samara.view.report.html_repr:run_html",
         "Run.plot": "samara.view.plot.plots:plot_run",
+        "State.in_ned": "samara.physics.frames:state_ned_frd_from_enu_flu",
         "Summary.html": "samara.view.report.html_repr:summary_html",
         "Trajectory.html": "samara.view.report.html_repr:trajectory_html",
         "Vehicle.html": "samara.view.report.html_repr:vehicle_html",
-        "Vehicle.text": "samara.view.report.html_repr:vehicle_text",
+        "Vehicle.text": "samara.vehicles.description:vehicle_text",
     }
 )
 

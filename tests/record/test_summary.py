@@ -145,7 +145,7 @@ def test_a_stream_as_a_data_frame(landing):
     assert np.array_equal(frame.to_numpy(), landing.command)
     assert landing.to_pandas()["p_W.z"].to_numpy().tolist() == landing.position[:, 2].tolist()
     assert landing.to_pandas().attrs["units"]["v_W.x"] == "m/s"
-    with pytest.raises(KeyError, match="drone has no stream 'pizza'; there are state, "):
+    with pytest.raises(KeyError, match="no stream 'pizza'; there are state, "):
         landing.to_pandas("pizza")
 
 

@@ -2,8 +2,11 @@
 
 import ast
 import json
+import os
 import pkgutil
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -101,6 +104,56 @@ def test_documentation_and_examples_import_from_the_public_packages():
     allowed = {"samara", *PACKAGES}
     inner = {name: samara_imports(text) - allowed for name, text in programs().items() if name not in PENDING}
     assert {name: modules for name, modules in inner.items() if modules} == {}
+
+
+def test_every_imported_name_is_in_all():
+    """`from samara.control import ILQR`: type checkers take other names for private ones."""
+    missing = set()
+    for name, text in programs().items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.module in ("samara", *PACKAGES):
+                missing |= {(name, alias.name) for alias in node.names} - {
+                    (name, public) for public in import_module(node.module).__all__
+                }
+    assert missing == set()
+
+
+@pytest.mark.long
+def test_type_checkers_find_every_name(request, tmp_path):
+    """mypy resolves every import of the programs, and every attribute of samara's modules and classes."""
+    texts = {re.sub(r"\W", "_", name): text for name, text in programs().items()}
+    found = type_errors({"wrong": WRONG}, request, tmp_path)
+    assert [line.partition(":")[2].partition(":")[0] for line in found] == ["3", "4", "6", "7", "8"], found
+    assert type_errors(texts, request, tmp_path) == []
+
+
+WRONG = """
+import samara
+from samara.core import Vec4
+import samara.pizza
+
+samara.algebra
+samara.control.geometrical
+samara.fly("hover").positions
+samara.control.ILQR, samara.control.geometric, samara.fly("hover").position
+"""
+
+
+def type_errors(texts: dict[str, str], request: pytest.FixtureRequest, folder: Path) -> list[str]:
+    """Return mypy's errors about imports and attributes in some programs. Its cache is pytest's: the first run is slow."""
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    options = ["--check-untyped-defs", "--allow-redefinition", "--no-error-summary", "--config-file", os.devnull]
+    cache = ["--cache-dir", str(request.config.cache.mkdir("mypy"))]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, *cache, *(f"{name}.py" for name in texts)],
+        cwd=folder,
+        env={**os.environ, "MYPYPATH": str(REPOSITORY / "src")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if line.endswith(("[import-not-found]", "[attr-defined]"))]
 
 
 def test_the_programs_are_found():

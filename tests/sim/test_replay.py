@@ -195,7 +195,7 @@ def test_a_run_has_units_and_drones_by_name(recorded_flight):
     assert run["b"].vehicle.name == "iris_documented"
     with pytest.raises(KeyError, match="no drone 'c'; there are a, b"):
         run["c"]
-    with pytest.raises(AttributeError, match="a run has no 'heading'"):
+    with pytest.raises(AttributeError, match="a Run has no 'heading'"):
         run.heading  # noqa: B018
 
 

@@ -19,7 +19,8 @@ from samara.record.load import load_run
 from samara.record.metrics.summary import format_length
 from samara.record.recorder import LogLine
 from samara.record.run import check_expectations
-from samara.view.report.html_repr import trajectory_properties, vehicle_properties, vehicle_svg
+from samara.vehicles.description import vehicle_properties
+from samara.view.report.html_repr import trajectory_properties, vehicle_svg
 from samara.view.report.page import Html, element, table
 from samara.view.report.report import (
     ReportRun,

@@ -40,6 +40,14 @@ class State(NamedTuple):
     rotor_speed: tuple[RotorSpeed, ...] = ()
     effects: tuple[Tree, ...] = ()
 
+    def in_ned(self) -> "State":
+        """Return the state in NED (north, east, down) and FRD (forward, right, down): `state_ned_frd_from_enu_flu`.
+
+        `samara.physics.state_enu_flu_from_ned_frd` converts it back. Rotor speeds and effects stay as they are.
+        """
+        state: State = present("State.in_ned", self)
+        return state
+
     def to_numpy(self, layout: str = "wxyz") -> "Array":
         """Return the components as an array, (n,) for one drone or (n, N) for N; `layout` is the order of the quaternion."""
         from samara.core.tree import stack_state
@@ -112,7 +120,7 @@ class Structure:
     effect_options: tuple[Any, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Vehicle:
     """A structure and its parameters: mass, inertia, rotors, and the parameters of each effect in the structure's order."""
 
@@ -192,7 +200,7 @@ class Vehicle:
         replaced = (*vehicle.structure.replaced_parameters, *all_changes)
         return replace(vehicle, structure=replace(vehicle.structure, replaced_parameters=replaced))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return str(present("Vehicle.text", self))
 
     def _repr_html_(self) -> str:

@@ -1,9 +1,11 @@
 """Export a recording as tables: one CSV or Parquet file for each stream."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from samara.core.atomic_files import atomic_write
 from samara.core.extras import import_extra, missing_extra
@@ -20,9 +22,7 @@ def export_csv(recording: Recording, folder: str | Path) -> list[Path]:
     paths = []
     for topic, table in recording.streams.items():
         path = Path(folder) / f"{_file_stem(topic)}.csv"
-        with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow(_headings(table))
-            file.writelines(_csv_lines(table))
+        write_csv({topic: table}, path)
         paths.append(path)
     path = Path(folder) / "log.csv"
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
@@ -32,30 +32,50 @@ def export_csv(recording: Recording, folder: str | Path) -> list[Path]:
     return [*paths, path]
 
 
+def write_csv(tables: Mapping[str, RecordedStream], path: Path) -> None:
+    """Write one stream, or that of several drones below each other, with the drone's name in the first column."""
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        headings = _headings(next(iter(tables.values())))
+        csv.writer(file, lineterminator="\n").writerow(["drone", *headings] if len(tables) > 1 else headings)
+        for name, table in tables.items():
+            prefix = f"{name}," if len(tables) > 1 else ""
+            file.writelines(prefix + line for line in _csv_lines(table))
+
+
 def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
     """Write one file per stream, '/drone0/state' as drone0.state.parquet; return the paths. Field metadata hold the units."""
+    paths = []
+    for topic, table in recording.streams.items():
+        path = Path(folder) / f"{_file_stem(topic)}.parquet"
+        write_parquet({topic: table}, path, {**recording.metadata, "topic": topic})
+        paths.append(path)
+    return paths
+
+
+def write_parquet(tables: Mapping[str, RecordedStream], path: Path, metadata: Mapping[str, str]) -> None:
+    """Write one stream, or that of several drones below each other, with the drone's name in the first column."""
     try:
         import pyarrow  # type: ignore[import-untyped]
         import pyarrow.parquet  # type: ignore[import-untyped]
     except ImportError as error:
         raise missing_extra("Parquet", "pyarrow", "parquet") from error
-    paths = []
-    for topic, table in recording.streams.items():
-        columns = [table.time, table.times_us, *table.rows.T]
-        types = [pyarrow.float64(), pyarrow.int64(), *[pyarrow.float64()] * len(table.fields)]
-        names, units = ("time", "time_us", *table.fields), ("s", "us", *table.units)
-        fields = [
-            pyarrow.field(name, field_type, metadata={"unit": unit})
-            for name, field_type, unit in zip(names, types, units, strict=True)
-        ]
-        schema = pyarrow.schema(
-            fields, metadata={**recording.metadata, "topic": topic, "schema_name": table.schema_name}
-        )
-        path = Path(folder) / f"{_file_stem(topic)}.parquet"
-        with atomic_write(path) as temporary:
-            pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), temporary)
-        paths.append(path)
-    return paths
+    table = next(iter(tables.values()))
+    columns = [
+        np.concatenate(column)
+        for column in zip(*([table.time, table.times_us, *table.rows.T] for table in tables.values()), strict=True)
+    ]
+    types = [pyarrow.float64(), pyarrow.int64(), *[pyarrow.float64()] * len(table.fields)]
+    names, units = ("time", "time_us", *table.fields), ("s", "us", *table.units)
+    fields = [
+        pyarrow.field(name, field_type, metadata={"unit": unit})
+        for name, field_type, unit in zip(names, types, units, strict=True)
+    ]
+    if len(tables) > 1:
+        fields.insert(0, pyarrow.field("drone", pyarrow.string()))
+        columns.insert(0, np.repeat(list(tables), [len(table.rows) for table in tables.values()]))
+    schema = pyarrow.schema(fields, metadata={**metadata, "schema_name": table.schema_name})
+    with atomic_write(path) as temporary:
+        pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), temporary)
 
 
 def data_frame(table: RecordedStream) -> Any:

@@ -1,15 +1,14 @@
 """A run: the result of a flight, as arrays with names and units."""
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import Quat, Vec3, euler_from_quat
+from samara.core.algebra import Vec3
 from samara.core.atomic_files import parse_json
 from samara.core.budget import resolve_sibling_path
 from samara.core.lazy_import import present
@@ -18,9 +17,9 @@ from samara.core.tree import unflatten
 from samara.core.types import Array
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import state_at_rest, tilt_angles
-from samara.physics.quantities import speed, tilt
-from samara.physics.types import Vehicle
-from samara.record.metrics.recorded import RecordedMetrics, distance_between
+from samara.physics.types import State, Vehicle
+from samara.record.flight_arrays import FlightArrays, NedFlight, stream_in_ned
+from samara.record.metrics.recorded import RecordedMetrics
 from samara.record.metrics.summary import Summary, describe_drone, describe_run, summary
 from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError
@@ -33,11 +32,62 @@ from samara.vehicles.defaults import cable_ends, is_airborne
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.loader import parse_vehicle
 
-BATTERY_CHARGE = re.compile(r"battery(\[\d+\])?\.charge")  # fields of the stream `state`
+
+class Flight(FlightArrays):
+    """One drone's part of a run: its arrays, and what follows from them and the vehicle."""
+
+    vehicle: Vehicle
+    controller: str
+
+    @property
+    def metrics(self) -> RecordedMetrics:
+        """Its metrics over all recorded rows."""
+        raise NotImplementedError
+
+    @property
+    def clipped_command_count(self) -> int:
+        """Count of command components of a custom controller that were out of range and clipped."""
+        return int(self.metrics.clipped_commands.total)
+
+    @cached_property
+    def cable(self) -> Array:
+        """Positions of hook and slung load, (m, 2, 3)  [m]; after the release both are the load; without one (0, 2, 3)."""
+        if not self.vehicle.has("slung_load"):
+            return np.empty((0, 2, 3))
+        is_attached = np.full(len(self.time), True)
+        if "cable_attached" in self.tables["environment"].fields:
+            is_attached = self.environment("cable_attached") > 0.5
+        return np.moveaxis(np.array(cable_ends(self._states, self.vehicle, is_attached)), 2, 0)
+
+    @cached_property
+    def servo_angle(self) -> Array:
+        """δ of every servo that tilts a rotor, in the order of `vehicle.servos`, (m, servos)  [rad]."""
+        angles = tilt_angles(self._states, self.vehicle)
+        return np.stack(angles, axis=1) if angles else np.empty((len(self.time), 0))
+
+    @cached_property
+    def ground(self) -> Ground:
+        """The ground plane below the drone at every logged time."""
+        return Ground(Vec3(*self.environment("ground.point_W").T), Vec3(*self.environment("ground.normal_W").T))
+
+    @cached_property
+    def airborne(self) -> Array:
+        """Whether no part of the drone touched the ground, at every logged time, (m,)."""
+        return np.broadcast_to(is_airborne(self._states, self.vehicle, self.ground), self.time.shape)
+
+    @property
+    def landed(self) -> bool:
+        """Whether it flew and ended at rest on its feet, by its status: a crashed drone has not landed."""
+        return bool(self.metrics.airborne_samples.total and self.status("landed")[-1:].any())
+
+    @property
+    def _states(self) -> State:
+        """Every logged state; its components are arrays."""
+        return unflatten(state_at_rest(self.vehicle), iter(self.tables["state"].rows.T))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DroneRecord:
+class DroneRecord(Flight):
     """One drone's part of a run. Arrays have time first; `tables` holds every recorded stream with names and units.
 
     If `tables` do not hold every row, `merged_metrics` are the metrics of all rows.
@@ -49,136 +99,6 @@ class DroneRecord:
     tables: Mapping[str, RecordedStream]
     merged_metrics: RecordedMetrics | None = None
 
-    @property
-    def time(self) -> Array:
-        """t of every logged state  [s]."""
-        return self.tables["state"].time
-
-    @property
-    def position(self) -> Array:
-        """p_W, (m, 3)  [m]."""
-        return self.tables["state"]["p_W"]
-
-    @property
-    def velocity(self) -> Array:
-        """v_W, (m, 3)  [m/s]."""
-        return self.tables["state"]["v_W"]
-
-    @property
-    def attitude(self) -> Array:
-        """q_WB as w, x, y, z, (m, 4)."""
-        return self.tables["state"]["q_WB"]
-
-    @cached_property
-    def euler(self) -> Array:
-        """roll, pitch, yaw, (m, 3)  [rad]."""
-        return np.stack(euler_from_quat(Quat(*self.attitude.T)), axis=1)
-
-    @property
-    def angular_velocity(self) -> Array:
-        """omega_B, (m, 3)  [rad/s]."""
-        return self.tables["state"]["omega_B"]
-
-    @property
-    def rotor_speed(self) -> Array:
-        """Ω of every rotor, (m, n)  [rad/s]."""
-        return self.tables["state"]["rotor_speed"] if self.vehicle.rotors else np.empty((len(self.time), 0))
-
-    @property
-    def command_time(self) -> Array:
-        """t of every command  [s]."""
-        return self.tables["command"].time
-
-    @property
-    def command(self) -> Array:
-        """The commands, (k, n), at `command_time`."""
-        return self.tables["command"].rows
-
-    @property
-    def clipped_command_count(self) -> int:
-        """Count of command components of a custom controller that were out of range and clipped."""
-        return int(self.metrics.clipped_commands.total)
-
-    @property
-    def reference_position(self) -> Array:
-        """Position of the reference, (m, 3)  [m]."""
-        return self.tables["reference"]["p_W"]
-
-    @property
-    def wind(self) -> Array:
-        """The wind at every logged time, held since its last change, (m, 3)  [m/s]."""
-        table = self.tables["environment"]
-        rows = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
-        return table["wind_W"][rows]
-
-    @cached_property
-    def cable(self) -> Array:
-        """Positions of hook and slung load, (m, 2, 3)  [m]; after the release both are the load; without one (0, 2, 3)."""
-        if not self.vehicle.has("slung_load"):
-            return np.empty((0, 2, 3))
-        is_attached, table = np.full(len(self.time), True), self.tables["environment"]
-        if "cable_attached" in table.fields:
-            rows = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
-            is_attached = table["cable_attached"][rows] > 0.5
-        state = unflatten(state_at_rest(self.vehicle), iter(self.tables["state"].rows.T))
-        return np.moveaxis(np.array(cable_ends(state, self.vehicle, is_attached)), 2, 0)
-
-    @cached_property
-    def servo_angle(self) -> Array:
-        """δ of every servo that tilts a rotor, in the order of `vehicle.servos`, (m, servos)  [rad]."""
-        state = unflatten(state_at_rest(self.vehicle), iter(self.tables["state"].rows.T))
-        angles = tilt_angles(state, self.vehicle)
-        return np.stack(angles, axis=1) if angles else np.empty((len(self.time), 0))
-
-    @cached_property
-    def tilt(self) -> Array:
-        """The angle between body z and up  [rad]."""
-        return np.asarray(tilt(Quat(*self.attitude.T)))
-
-    @cached_property
-    def speed(self) -> Array:
-        """|v|  [m/s]."""
-        return np.asarray(speed(Vec3(*self.velocity.T)))
-
-    @cached_property
-    def error(self) -> Array:
-        """|p − p_reference|  [m]."""
-        return distance_between(self.position, self.reference_position)
-
-    @property
-    def charge(self) -> Array | None:
-        """State of charge of the first battery, from 1 to 0; None without a battery model that discharges."""
-        return self.charges[0] if self.charges else None
-
-    @property
-    def charges(self) -> list[Array]:
-        """State of charge of each battery, from 1 to 0; empty without a battery model that discharges."""
-        table = self.tables["state"]
-        return [table[name] for name in table.fields if BATTERY_CHARGE.fullmatch(name)]
-
-    def status(self, field: str) -> Array:
-        """Values of "landed" or "crashed" at their changes."""
-        table = self.tables.get("status")
-        return table[field] > 0.5 if table is not None else np.zeros(0, dtype=bool)
-
-    @cached_property
-    def ground(self) -> Ground:
-        """The ground plane below the drone at every logged time."""
-        table = self.tables["environment"]
-        rows = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
-        return Ground(Vec3(*table["ground.point_W"][rows].T), Vec3(*table["ground.normal_W"][rows].T))
-
-    @cached_property
-    def airborne(self) -> Array:
-        """Whether no part of the drone touched the ground, at every logged time, (m,)."""
-        state = unflatten(state_at_rest(self.vehicle), iter(self.tables["state"].rows.T))
-        return np.broadcast_to(is_airborne(state, self.vehicle, self.ground), self.time.shape)
-
-    @property
-    def landed(self) -> bool:
-        """Whether it flew and ended at rest on its feet, by its status: a crashed drone has not landed."""
-        return bool(self.metrics.airborne_samples.total and self.status("landed")[-1:].any())
-
     @cached_property
     def metrics(self) -> RecordedMetrics:
         """Its metrics over all recorded rows."""
@@ -188,13 +108,9 @@ class DroneRecord:
         """The main metrics as numbers with units: tracking, end of the flight, effort."""
         return summary(self)
 
-    def to_pandas(self, stream: str = "state") -> Any:
-        """Return a recorded stream as a pandas DataFrame with the time [s] as its index; units in `attrs`."""
-        from samara.record.export import data_frame
-
-        if stream not in self.tables:
-            raise KeyError(f"{self.name} has no stream {stream!r}; there are {', '.join(self.tables)}")
-        return data_frame(self.tables[stream])
+    def in_ned(self) -> NedFlight:
+        """Return the arrays in the frames NED (north, east, down) and FRD (forward, right, down); see `NedFlight`."""
+        return NedFlight(self.name, {name: stream_in_ned(table) for name, table in self.tables.items()})
 
     def __repr__(self) -> str:
         return f"Track {self.name}: {describe_drone(self)}"
@@ -208,7 +124,7 @@ class CheckedExpectation(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run:
+class Run(Flight):
     """A flight of one or more drones. `run["name"]` is a drone's record; the attributes of the first drone are the run's."""
 
     scenario: str
@@ -217,6 +133,13 @@ class Run:
     metadata: Mapping[str, str]
     attachments: Mapping[str, bytes]
     problem: str = ""
+    vehicle: Vehicle = field(init=False)
+    controller: str = field(init=False)
+    tables: Mapping[str, RecordedStream] = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("vehicle", "controller", "tables"):
+            object.__setattr__(self, name, getattr(self.drone_records[0], name))
 
     def __getitem__(self, name: str) -> DroneRecord:
         for drone_record in self.drone_records:
@@ -226,19 +149,21 @@ class Run:
             f"no drone {name!r}; there are {', '.join(drone_record.name for drone_record in self.drone_records)}"
         )
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not (hasattr(DroneRecord, name) or name in DroneRecord.__dataclass_fields__):
-            raise AttributeError(f"a run has no {name!r}")
-        return getattr(self.drone_records[0], name)
-
     @property
-    def units(self) -> dict[str, str]:
-        """The unit of every recorded field, by stream and field: 'state.p_W.x': 'm'."""
-        return {
-            f"{stream}.{field}": unit
-            for stream, table in self.drone_records[0].tables.items()
-            for field, unit in zip(table.fields, table.units, strict=True)
-        }
+    def metrics(self) -> RecordedMetrics:
+        """Metrics of the first drone over all recorded rows."""
+        return self.drone_records[0].metrics
+
+    def summary(self) -> Summary:
+        """The main metrics of the first drone as numbers with units: tracking, end of the flight, effort."""
+        return self.drone_records[0].summary()
+
+    def in_ned(self) -> NedFlight:
+        """Return the first drone's arrays in the frames NED (north, east, down) and FRD (forward, right, down).
+
+        `run["name"].in_ned()` returns those of another drone.
+        """
+        return self.drone_records[0].in_ned()
 
     @property
     def crashed(self) -> tuple[str, ...]:
@@ -268,8 +193,37 @@ class Run:
             recorded_world(self.attachments).obstacles,
         )
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the run to an MCAP file; return its path."""
+    def save(self, path: str | Path, *, stream: str = "state", overwrite: bool = False) -> Path:
+        """Write the run to a file; return its path.
+
+        Args:
+            path: `.mcap` holds the whole run, and `samara.load_run` loads it; `.csv` and `.parquet` hold one stream as a table.
+            stream: the stream of a table, as in `to_pandas`. If there are several drones, the first column has their names.
+            overwrite: replace an existing file.
+        """
+        path = Path(path)
+        if path.suffix not in (".mcap", ".csv", ".parquet"):
+            raise RecordingError(f"{path}: suffix {path.suffix!r}: expected .mcap, .csv or .parquet")
+        if path.suffix == ".mcap":
+            self._save_recording(path, overwrite)
+        else:
+            self._save_table(path, stream, overwrite)
+        return path
+
+    def _save_table(self, path: Path, stream: str, overwrite: bool) -> None:
+        from samara.record.export import write_csv, write_parquet
+
+        tables = {drone_record.name: drone_record.stream(stream) for drone_record in self.drone_records}
+        if len({table.fields for table in tables.values()}) > 1:
+            raise RecordingError(f"{path}: the drones' streams {stream!r} have different fields; expected .mcap")
+        if path.exists() and not overwrite:
+            raise RecordingError(f"{path}: exists; expected a new file, or overwrite=True")
+        if path.suffix == ".csv":
+            write_csv(tables, path)
+        else:
+            write_parquet(tables, path, self.metadata)
+
+    def _save_recording(self, path: Path, overwrite: bool) -> None:
         streams = [
             Stream(f"/{drone_record.name}/{name}", table.fields, table.units, table.schema_name, table.lossless_raster)
             for drone_record in self.drone_records
@@ -289,7 +243,6 @@ class Run:
                 recorder.write(*self._chunk_data(second))
             if recorder.problem:
                 raise OSError(recorder.problem)
-        return Path(path)
 
     def _chunk_data(self, second: int) -> tuple[dict[str, tuple[Array, Array]], list[LogLine]]:
         """Return the blocks and log lines of one second: a chunk of the file."""

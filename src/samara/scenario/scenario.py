@@ -1,11 +1,11 @@
 """A scenario: drones, world, wind, events and expectations. Frozen; `samara.scenario.file` reads it from TOML."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from samara.control.registry import ControllerSpec
+from samara.control.registry import ControllerSpec, controller_name
 from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
 from samara.estimate.estimator import Fusion
@@ -27,7 +27,7 @@ class ScenarioError(ValueError):
     """An error in a scenario; the message is one sentence."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drone:
     """One drone: its vehicle, start, task, estimator and controller.
 
@@ -56,6 +56,14 @@ class Drone:
     model: Vehicle | None = None
     tables: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def controller_name(self) -> str:
+        """The name of its controller or autopilot; for a function, the function's name."""
+        return self.autopilot.type if self.autopilot else controller_name(self.controller)
+
+    def __repr__(self) -> str:
+        return f"Drone {self.name}: {self.vehicle.name}, {self.controller_name}, starts at {tuple(self.start_W)} m"
+
 
 @dataclass(frozen=True)
 class Expectations:
@@ -71,7 +79,7 @@ class Expectations:
     crashed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scenario:
     """Drones in one world for `duration` seconds.
 
@@ -102,16 +110,25 @@ class Scenario:
     home: Site = HOME
 
     def __repr__(self) -> str:
-        """Name, fleet, duration and seed, then the parts of the world that differ from the defaults."""
-        vehicle_counts = Counter(drone.vehicle.name for drone in self.drones)
-        fleet = ", ".join(f"{count} × {name}" if count > 1 else name for name, count in vehicle_counts.most_common(3))
-        parts = [f"{fleet}, …" if len(vehicle_counts) > 3 else fleet, f"{self.duration:g} s", f"seed {self.seed}"]
-        if not isinstance(self.wind, NoWind):
-            parts.append(f"wind {type(self.wind).__name__}")
-        parts += [f"home at {self.home.origin.altitude:g} m"] if self.home.origin.altitude else []
-        for count, noun in ((len(self.events), "event"), (len(self.world.obstacles), "obstacle")):
-            parts += [f"{count} {noun}{'s' if count > 1 else ''}"] if count else []
-        return f"<Scenario {self.name!r}: {', '.join(parts)}>"
+        """Name and description, then drones, duration, wind, sensors and what else there is, a line each."""
+        fleet = Counter(f"{drone.vehicle.name}, {drone.controller_name}" for drone in self.drones).most_common()
+        others = [f"{len(fleet) - 3} more types"] if len(fleet) > 3 else []
+        altitude = self.home.origin.altitude
+        parts = [
+            *_count(self.events, "event"),
+            *_count(self.world.obstacles, "obstacle"),
+            *([f"home at {altitude:g} m"] if altitude else []),
+        ]
+        rows = {
+            "drones": "; ".join([*(f"{count} × {name}" if count > 1 else name for name, count in fleet[:3]), *others]),
+            "duration": f"{self.duration:g} s, seed {self.seed}",
+            "wind": "none" if isinstance(self.wind, NoWind) else type(self.wind).__name__,
+            "sensors": ", ".join(dict.fromkeys(sensor.name for drone in self.drones for sensor in drone.sensors))
+            or "none",
+            "world": ", ".join(parts),
+        }
+        title = f"Scenario {self.name}: {self.description}".removesuffix(": ")
+        return "\n".join([title, *(f"  {name:9s} {text}" for name, text in rows.items() if text)])
 
     def environment_by_height(self, height: Scalar) -> Environment:
         """Return the environment with the air density at a height above home: `density_at_height`."""
@@ -119,3 +136,8 @@ class Scenario:
             height, home_density=self.environment.air_density, home_altitude=self.home.origin.altitude
         )
         return self.environment._replace(air_density=density)
+
+
+def _count(things: Sequence[object], noun: str) -> list[str]:
+    """Return ["3 events"], ["1 event"] or []."""
+    return [f"{len(things)} {noun}{'s' if len(things) > 1 else ''}"] if things else []

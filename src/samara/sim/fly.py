@@ -14,7 +14,7 @@ import numpy as np
 from samara.compiler.stepper import FLIGHT_BACKENDS as BACKENDS
 from samara.compiler.stepper import require_backend
 from samara.control.policy_file import Policy
-from samara.control.registry import ControllerSpec, controller_name
+from samara.control.registry import ControllerSpec
 from samara.physics.types import Vehicle
 from samara.record.flight_streams import drone_streams
 from samara.record.load import load_own_run
@@ -240,7 +240,7 @@ def _fly_in_memory(
             for name, stream in drone_streams(drone).items()
             if stream.topic in rows_by_topic
         }
-        tracks.append(DroneRecord(drone.name, drone.vehicle, drone_controller_name(drone), drone_tables))
+        tracks.append(DroneRecord(drone.name, drone.vehicle, drone.controller_name, drone_tables))
     return Run(
         scenario.name,
         tuple(tracks),
@@ -249,13 +249,6 @@ def _fly_in_memory(
         recording_attachments(scenario),
         simulation.end_reason,
     )
-
-
-def drone_controller_name(drone: Drone) -> str:
-    """Return the name of a drone's controller or autopilot; for a function, the function's name."""
-    if drone.autopilot is not None:
-        return drone.autopilot.type
-    return controller_name(drone.controller)
 
 
 def _controller_options(drone: Drone) -> dict[str, object]:
@@ -314,7 +307,7 @@ def run_metadata(scenario: Scenario, variation: Variation | None = None) -> dict
                 {
                     "name": drone.name,
                     "vehicle": drone.vehicle.name,
-                    "controller": drone_controller_name(drone),
+                    "controller": drone.controller_name,
                     **_controller_options(drone),
                     "estimator": drone.estimator.name,
                 }

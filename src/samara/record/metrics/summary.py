@@ -213,9 +213,10 @@ def describe_run(run: "Run") -> str:
     """Describe a run as it is printed: scenario and duration, a line for each of its first drones, and its problem."""
     count, time = len(run.drone_records), float(run.drone_records[0].time[-1])
     drones = "1 drone" if count == 1 else f"{count} drones"
-    lines = [
-        f"Run {run.scenario}: {drones}, {time:.1f} s, {len(run.logs)} {'line' if len(run.logs) == 1 else 'lines'} of log"
-    ]
+    crashed = ", ".join(run.crashed[:3]) + (", …" if len(run.crashed) > 3 else "")
+    end = "stopped early" if run.problem else f"crashed: {crashed}" if crashed else "no crash"
+    log = "1 line of log" if len(run.logs) == 1 else f"{len(run.logs)} lines of log"
+    lines = [f"Run {run.scenario}: {drones}, {time:.1f} s, {end}, {log}"]
     lines += [
         f"  {drone_record.name}: {describe_drone(drone_record)}"
         for drone_record in run.drone_records[:MAX_PRINTED_DRONES]

@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,11 +19,11 @@ from samara.plan.flatness import attitude_from_thrust_direction
 from samara.plan.trajectory import Trajectory
 from samara.record.metrics import Summary, summary_table
 from samara.record.run import Run
+from samara.vehicles.description import vehicle_properties
 from samara.vehicles.parts.performance import RESERVE_CHARGE, PerformanceFigure
 from samara.vehicles.parts.uncertain import UncertainValue
 from samara.vehicles.plausibility import warnings
 from samara.vehicles.shape import COLOURS, INK, NOSE_COLOUR, BodyBox, Disc, Part, Rod, outer_frame_radius, shape_parts
-from samara.vehicles.trim import hover, thrust_to_weight
 from samara.vehicles.writer import vehicle_toml
 from samara.view.plot.style import DetachedFigure, samara_style
 from samara.view.plot.vehicle import vehicle_picture
@@ -44,53 +44,6 @@ def vehicle_html(vehicle: Vehicle) -> str:
     """Show the vehicle from above with its main properties."""
     title = element("div", element("b", vehicle.name), f" {vehicle.structure.description}")
     return _side_by_side(vehicle_svg(vehicle), title, vehicle_properties(vehicle))
-
-
-def vehicle_text(vehicle: Vehicle) -> str:
-    """Format the main properties as plain text."""
-    title = f"{vehicle.name}: {vehicle.structure.description}".removesuffix(": ")
-    effects = ("effects", ", ".join(effect.name for effect in vehicle.structure.effects))
-    return "\n".join([title, *(f"  {name:16s} {value}" for name, value in (*vehicle_properties(vehicle), effects))])
-
-
-def vehicle_properties(vehicle: Vehicle) -> list[tuple[str, str]]:
-    """List mass, inertia, rotors, thrust-to-weight ratio, hover trim and arms: names, and values with units."""
-    if any(np.ndim(quantity) for quantity in (vehicle.mass, *vehicle.inertia_B)):
-        return [("batch of", f"{max(np.size(quantity) for quantity in (vehicle.mass, *vehicle.inertia_B))} vehicles")]
-    if not isinstance(vehicle.mass, (int, float)):
-        return [("parameters", f"of type {type(vehicle.mass).__name__}")]
-    inertia = vehicle.inertia_B
-    rows = [
-        ("mass", mass_text(vehicle.mass)),
-        ("inertia x, y, z", f"{inertia.xx:.3g}, {inertia.yy:.3g}, {inertia.zz:.3g} kg m²"),
-        ("command", vehicle.structure.actuation.name),
-    ]
-    if not vehicle.rotors:
-        return rows
-    arms = [math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors]
-    longest, shortest = max(arms), min(arms)
-    arm = f"{longest:.3g} m" if longest - shortest < 1e-6 else f"{shortest:.3g} to {longest:.3g} m"
-    rows += [("rotors", str(len(vehicle.rotors))), ("arm", arm)]
-    try:
-        state, command = hover(vehicle)
-        rows += [
-            ("thrust / weight", f"{thrust_to_weight(vehicle):.2f}"),
-            ("hover command", _format_range(command, "")),
-            ("hover speed", _format_range(state.rotor_speed, " rad/s")),
-        ]
-    except ValueError as error:
-        rows.append(("hover", str(error)))
-    return rows
-
-
-def mass_text(mass: float) -> str:
-    """Format a mass, in g below a kilogram."""
-    return f"{1e3 * mass:.4g} g" if mass < 1.0 else f"{mass:.4g} kg"
-
-
-def _format_range(values: Iterable[float], unit: str) -> str:
-    low, high = min(values), max(values)
-    return f"{high:.4g}{unit}" if high - low <= 1e-3 * abs(high) else f"{low:.4g} to {high:.4g}{unit}"
 
 
 def vehicle_svg(vehicle: Vehicle, size: float = PICTURE_SIZE) -> Html:

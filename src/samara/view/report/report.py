@@ -33,6 +33,7 @@ from samara.record.run import (
 )
 from samara.record.streams import LEVELS
 from samara.scenario.world import recorded_world
+from samara.vehicles.description import vehicle_properties
 from samara.vehicles.shape import COLOURS
 from samara.view.plot.depth_images import draw_vision_sensors
 from samara.view.plot.plots import (
@@ -44,7 +45,7 @@ from samara.view.plot.plots import (
     run_flights,
 )
 from samara.view.report.charts import Charts, script, script_hash
-from samara.view.report.html_repr import vehicle_properties, vehicle_svg
+from samara.view.report.html_repr import vehicle_svg
 from samara.view.report.page import (
     Html,
     badge,

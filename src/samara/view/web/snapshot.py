@@ -21,7 +21,6 @@ from samara.scenario.snapshot import BatteryStatus
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.ray_sensors import RaySensor
 from samara.sensors.sensor import Sensor
-from samara.sim.fly import drone_controller_name
 from samara.sim.group import Group
 from samara.sim.simulation import Simulation
 from samara.vehicles.defaults import cable_ends
@@ -247,7 +246,7 @@ def _drone_detail(snapshot: Snapshot, group: GroupArrays, member: int, index: in
         tuple(group.command[:, member].tolist()),
         tuple(group.environment[:, member].tolist()),
         Vec3(*group.reference[:3, member].tolist()),
-        drone_controller_name(drone),
+        drone.controller_name,
         snapshot.setting.drones[index].task.name,
         bool(snapshot.landed[index]),
         bool(snapshot.crashed[index]),
