@@ -7,6 +7,7 @@ import pkgutil
 import subprocess
 import sys
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -49,11 +50,12 @@ def describe_member(name: str, thing: object) -> list[str]:
     if issubclass(thing, Enum):
         return [f"class {name}({', '.join(member.name for member in thing)})"]
     lines = [f"class {name}{signature(thing)}"]
-    for key, member in sorted(vars(thing).items()):
+    bases = [base for base in reversed(thing.__mro__) if base.__module__.startswith("samara")]
+    for key, member in sorted({key: member for base in bases for key, member in vars(base).items()}.items()):
         fields = getattr(thing, "_fields", ()) or getattr(thing, "__dataclass_fields__", ())
         if (key.startswith("_") and key != "__getitem__") or key in fields:
             continue
-        if isinstance(member, property):
+        if isinstance(member, (property, cached_property)):
             lines.append(f"  .{key}")
         elif callable(function := getattr(thing, key)):
             lines.append(f"  .{key}{signature(function)}")

@@ -4,7 +4,7 @@ Every value is `{ value, unit, source }`. The named tuple of the sensor type def
 have: `type = "imu"` is read into `ImuPart`, and so on. Overrides of a file's values are in SI units.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -65,7 +65,14 @@ class SensorPart(NamedTuple):
     parameters: Tree
     sources: tuple[tuple[str, str], ...] = ()
 
-    def sensor(self, *, r_B: Vec3 = ZERO, q_BS: Quat = IDENTITY, where: Site = HOME, name: str = "") -> Sensor:
+    def sensor(
+        self,
+        *,
+        r_B: Vec3 | Sequence[float] = ZERO,
+        q_BS: Quat | Sequence[float] = IDENTITY,
+        where: Site = HOME,
+        name: str = "",
+    ) -> Sensor:
         """Create the sensor at r_B from the centre of mass, rotated by q_BS, for the site `where` on Earth."""
         sensor_type, mounting = SENSOR_TYPES[self.type_name], Mounting(Vec3(*r_B), Quat(*q_BS))
         site = {"where": where} if sensor_type.has_site else {}

@@ -197,7 +197,7 @@ class ILQR:
 
     # Solving ---------------------------------------------------------------------------------------------------------
 
-    def solve(self, state: State | Sequence[float], target: object, **options: Scalar) -> MpcResult:
+    def solve(self, state: State | Sequence[float] | Array, target: object, **options: Scalar) -> MpcResult:
         """Solve for the optimal inputs from a state to a target.
 
         A state or target that is not finite, or a problem without finite cost, gives hover and a warning.
@@ -475,10 +475,12 @@ def _reorder_quaternions(states: Array, layout: str) -> Array:
     return np.asarray(states)[:, [*range(6), *(6 + i for i in quaternion_order(layout)), *range(10, BODY_STATE_SIZE)]]
 
 
-def _components(state: State | Sequence[float], layout: str) -> list[float] | None:
+def _components(state: State | Sequence[float] | Array, layout: str) -> list[float] | None:
     """(p, v, q as w, x, y, z, ω) with q of unit length, or None if a component is not finite"""
     is_state = isinstance(state, State)
-    leaves: Sequence[Scalar] = (*state[0], *state[1], *state[2], *state[3]) if isinstance(state, State) else state
+    leaves: Sequence[Scalar] | Array = (
+        (*state[0], *state[1], *state[2], *state[3]) if isinstance(state, State) else state
+    )
     x = [float(leaf) for leaf in leaves]
     if len(x) != BODY_STATE_SIZE:
         raise ValueError(f"state has {len(x)} numbers; expected a State, or the {BODY_STATE_SIZE} of p, v, q and ω")
