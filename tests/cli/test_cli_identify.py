@@ -10,8 +10,11 @@ from support.measured_flights import HOME_W, lively_trajectory
 
 import samara
 from samara.control.registry import controller_spec
+from samara.identify.readers.registry import read_logs
+from samara.identify.start_vehicle import recorded_vehicle, scaled_vehicle
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
+from samara.vehicles.plausibility import warnings
 
 SECONDS = 24.0
 
@@ -160,7 +163,8 @@ def test_a_log_that_is_none_gets_one_sentence(name, content, sentence, log, tmp_
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     options = ("--columns", str(columns)) if name.endswith(".csv") else ()
     out = tmp_path / "out" / "mine.toml"
-    status, _, err = call(monkeypatch, capsys, "identify", str(path), "-o", str(out), *options)
+    words = ("identify", str(path), "--vehicle", "crazyflie", "-o", str(out), *options)
+    status, _, err = call(monkeypatch, capsys, *words)
     assert (status, err.count("\n")) == (2, 1), err
     assert err.startswith("samara: ") and sentence in err
     assert not out.parent.exists()
@@ -191,6 +195,48 @@ def test_what_is_wrong_beside_the_log_is_said_before_any_work(log, tmp_path, mon
         assert (status, err.count("\n")) == (2, 1), err
         assert sentence in err
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_log_without_its_aircraft_needs_one(log, tmp_path, monkeypatch, capsys):
+    """A CSV does not say what flew: a vehicle, or mass and size, never an assumed one; a recording has its vehicle."""
+    (tmp_path / "flight.csv").write_text(csv_rows())
+    (tmp_path / "map.toml").write_text(MAP)
+    words = ("identify", str(tmp_path / "flight.csv"), "--columns", str(tmp_path / "map.toml"), "--no-scores")
+    out = ("-o", str(tmp_path / "mine.toml"))
+    status, _, err = call(monkeypatch, capsys, *words, *out)
+    assert status == 2 and err.startswith("samara: the logs do not say which aircraft flew; expected --vehicle")
+    status, _, err = call(monkeypatch, capsys, *words, *out, "--vehicle", "iris", "--mass", "1")
+    assert status == 2 and "--vehicle iris with --mass or --diagonal; expected one or the other" in err
+    status, _, err = call(monkeypatch, capsys, *words, *out, "--mass", "-1", "--diagonal", "0.2")
+    assert status == 2 and "mass = -1: expected a positive number" in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["flight.csv", "map.toml"]
+    assert recorded_vehicle(read_logs([log]), [log]) == real_crazyflie()
+
+
+def test_a_flight_that_excites_nothing_is_status_one(tmp_path, monkeypatch, capsys):
+    """Constant angular rates alone: nothing is identified and nothing is written, but what to fly is listed."""
+    (tmp_path / "flight.csv").write_text(csv_rows())
+    (tmp_path / "map.toml").write_text(MAP.replace("specific_force", "# specific_force"))
+    words = ("identify", str(tmp_path / "flight.csv"), "--columns", str(tmp_path / "map.toml"), "--no-scores")
+    out = ("-o", str(tmp_path / "mine.toml"))
+    status, output, err = call(monkeypatch, capsys, *words, *out, "--mass", "0.65", "--diagonal", "0.22")
+    assert (status, err) == (1, "")
+    assert "nothing was identified" in output and "samara identify plan" in output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["flight.csv", "map.toml"]
+
+
+@pytest.mark.parametrize(
+    ("rotors", "mass", "diagonal"), [(4, 0.65, 0.22), (4, 0.029, 0.092), (6, 2.0, 0.6), (8, 6.0, 1.0)]
+)
+def test_a_scaled_vehicle_hovers_plausibly(rotors, mass, diagonal):
+    """Mass and size are those given, thrust carries the weight, and no coefficient of the propellers is implausible."""
+    vehicle = scaled_vehicle(rotors, mass=mass, diagonal=diagonal)
+    assert len(vehicle.rotors) == rotors and vehicle.mass == mass
+    assert 2.0 * max(np.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors) == pytest.approx(diagonal)
+    speeds = samara.hover(vehicle)[0].rotor_speed
+    thrust = sum(rotor.k_thrust * speed**2 for rotor, speed in zip(vehicle.rotors, speeds, strict=True))
+    assert thrust == pytest.approx(mass * 9.80665, rel=1e-6)
+    assert warnings(vehicle) == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

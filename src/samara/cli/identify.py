@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.console import console, progress_bar, say, table
+from samara.cli.console import FAILED, console, progress_bar, say, table
 from samara.cli.options import Columns, Outputs, argument, default_command, option, out_option, vehicle_option
 from samara.core.sanitise import escape_control_characters
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from samara.physics.types import Vehicle
 
 LOGS = "logs"
+QUESTIONS = {"mass": "Mass, ready to fly, with battery [kg]", "diagonal": "Distance between opposite motors [m]"}
 HELD_OUT = "flights held out"
 STAGES = {"checking the logs": 0.02, "forces and torques": 0.3, "prediction error": 0.25, HELD_OUT: 0.43}
 """The stages of an identification, and the fraction of the time that each takes."""
@@ -53,7 +54,13 @@ app = typer.Typer(
 @app.command(LOGS)
 def identify(
     logs: Annotated[list[Path], argument("Flight logs of any format, or folders of them.", "LOG")],
-    vehicle: Annotated[str, vehicle_option()] = "crazyflie",
+    vehicle: Annotated[
+        str | None, vehicle_option("the one in the recording, or scaled to --mass and --diagonal")
+    ] = None,
+    mass: Annotated[float | None, option("--mass", "Mass, ready to fly, with battery [kg]; without --vehicle.")] = None,
+    diagonal: Annotated[
+        float | None, option("--diagonal", "Distance between opposite motors [m]; without --vehicle.")
+    ] = None,
     out: Annotated[Path, out_option("File for the identified vehicle (.toml).")] = Path("identified.toml"),
     product: Annotated[ProductType, option("--product", "Vehicle to write to --out.")] = ProductType.PHYSICAL,
     predictor_out: Annotated[
@@ -69,13 +76,11 @@ def identify(
 ) -> None:
     """Identify a vehicle from its flight logs: every parameter with its error, or the manoeuvre that would excite it.
 
-    The fit starts from --vehicle, whose mass is taken as exact.
+    The fit starts from --vehicle, whose mass is taken as exact. Exits with status 1 if no parameter can be identified.
     """
     from samara import save_vehicle
-    from samara import vehicle as load
     from samara.core.atomic_files import require_writable
     from samara.identify.identification import identify as fit
-    from samara.identify.parameters import require_identifiable
     from samara.identify.readers.registry import read_logs
     from samara.identify.scores import cross_validate, pool_scores
     from samara.vehicles.limits import replace_dc_motors
@@ -83,13 +88,13 @@ def identify(
     predictor_path = predictor_out or out.with_name(f"{out.stem}_predictor{out.suffix or '.toml'}")
     if product is ProductType.PREDICTOR and not predictor:
         raise ValueError("--product predictor with --no-predictor; expected --predictor, which fits it")
-    model = replace_dc_motors(load(vehicle))
-    require_identifiable(model)
+    named = None if vehicle is None else _named_vehicle(vehicle, mass, diagonal)
     for folder in (out.parent, *([predictor_path.parent] if predictor else []), *([report] if report else [])):
         require_writable(folder)
     screen = console()
     with screen.status("reading"):
         flight_logs = read_logs(logs, columns)
+    model = named or replace_dc_motors(_start_vehicle(flight_logs, logs, mass, diagonal))
     predictions = []
     with _progress(scores) as show_progress:
         identification = fit(flight_logs, model, outputs=outputs, predictor=predictor, progress=show_progress)
@@ -107,6 +112,9 @@ def identify(
         screen.print(ratio_table(pool_scores([prediction.score() for prediction in predictions])))
     elif scores:
         screen.print("no flight was predicted: no log records the motion for long enough")
+    if not any(estimate.excited for identified in identification.vehicles for estimate in identified.estimates):
+        say(_nothing_identified(identification.physical, model))
+        raise typer.Exit(FAILED)
     vehicles = {ProductType.PHYSICAL: identification.physical.vehicle}
     if identification.predictor is not None:
         vehicles[ProductType.PREDICTOR] = identification.predictor.vehicle
@@ -127,6 +135,53 @@ def identify(
             identification, predictions, report, command=command, files=[str(path) for path in written]
         )
         say(f"report    {page}")
+
+
+def _named_vehicle(vehicle: str, mass: float | None, diagonal: float | None) -> "Vehicle":
+    """Load the vehicle of --vehicle and check that it can be identified."""
+    from samara import vehicle as load
+    from samara.identify.parameters import require_identifiable
+    from samara.vehicles.limits import replace_dc_motors
+
+    if mass is not None or diagonal is not None:
+        raise ValueError(f"--vehicle {vehicle} with --mass or --diagonal; expected one or the other")
+    model = replace_dc_motors(load(vehicle))
+    require_identifiable(model)
+    return model
+
+
+def _start_vehicle(
+    flight_logs: "list[FlightLog]", paths: "list[Path]", mass: float | None, diagonal: float | None
+) -> "Vehicle":
+    """Return the vehicle in the recordings, or one scaled to a mass and size; ask for these in a terminal."""
+    from samara.identify.start_vehicle import recorded_vehicle, scaled_vehicle
+
+    if mass is None and diagonal is None and (recorded := recorded_vehicle(flight_logs, paths)) is not None:
+        return recorded
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        mass = mass or float(typer.prompt(QUESTIONS["mass"], type=float))
+        diagonal = diagonal or float(typer.prompt(QUESTIONS["diagonal"], type=float))
+    if mass is None or diagonal is None:
+        raise ValueError(
+            "the logs do not say which aircraft flew; expected --vehicle (a name or a file, see `samara vehicle new`),"
+            " or --mass [kg] and --diagonal [m]"
+        )
+    return scaled_vehicle(len(flight_logs[0].command.values), mass=mass, diagonal=diagonal)
+
+
+def _nothing_identified(physical: "IdentifiedVehicle", model: "Vehicle") -> str:
+    """Say that no parameter was identified, and list what to fly for which."""
+    manoeuvres: dict[str, list[str]] = {}
+    for estimate in physical.estimates:
+        manoeuvres.setdefault(estimate.manoeuvre, []).append(estimate.name)
+    lines = [f"  {manoeuvre}: for {', '.join(names)}" for manoeuvre, names in manoeuvres.items()]
+    return "\n".join(
+        [
+            "nothing was identified: the flight excites no parameter. Nothing was written. Fly:",
+            *lines,
+            f"`samara identify plan` plans such a flight for {model.name}.",
+        ]
+    )
 
 
 def _rename_vehicle(vehicle: "Vehicle", name: str) -> "Vehicle":

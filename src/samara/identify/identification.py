@@ -379,10 +379,14 @@ def _sources(estimates: Mapping[str, ParameterEstimate], source: str, rotors: in
     sources = {}
     for prefix, key in FILE_KEYS:
         parts = [estimate for name, estimate in estimates.items() if name.startswith(prefix)]
+        if all(
+            not part.excited and math.isclose(part.value, part.start, rel_tol=1e-6, abs_tol=1e-12) for part in parts
+        ):
+            continue  # the value did not change, so neither did its source
         text = f"{source}: {'; '.join(_format_estimate(estimate) for estimate in parts)}"
         if prefix in ("k_thrust", "k_torque"):
             text += "; times this rotor's gain"
-        for i in range(rotors if "{i}" in key and parts else bool(parts)):
+        for i in range(rotors if "{i}" in key else 1):
             sources[key.format(i=i)] = text
     return sources
 
