@@ -1,19 +1,30 @@
-"""The command lines of README, CONTRIBUTING and docs, and a parser that checks them without running anything."""
+"""The command lines of README, CONTRIBUTING and docs: find them, parse them without running anything, and run them.
 
+A code block with `title="NAME"` is a file of the reader: it is written as NAME before the commands below it run; a second block
+with the same title is appended.
+A block of `text` shows what the command above it prints: each line, except that `…` stands for anything.
+"""
+
+import gzip
 import re
+import runpy
 import shlex
+import sys
 import tomllib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from samara import cli
 from samara.cli import command_line
 from support.repository import REPOSITORY
 
 PAGES = sorted([*REPOSITORY.glob("README*.md"), REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").rglob("*.md")])
 SHELLS = {"bash", "sh", "shell", "console", "powershell"}
 PROGRAMS = ("samara", "make", "pip", "python", "python3")
-FENCE = re.compile(r"^( *)(```+|~~~+) *(\w*).*$")
+FENCE = re.compile(r"^( *)(```+|~~~+) *(\w*)(.*)$")
+TITLE = re.compile(r'title="([^"]+)"')
 INLINE = re.compile(r"`(samara [a-z][^`\n]*)`")
 OTHER_PROJECTS = r"make (px4_|cload)"
 NOT_RUN: tuple[tuple[str, str], ...] = (
@@ -24,6 +35,8 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     (rf"{OTHER_PROJECTS}.*", "builds PX4 or the Crazyflie's firmware in its own checkout"),
     (r"(python3? -m )?pip install .*", "installs packages; the extras that it names are checked"),
     (r"python3? -m venv .*", "makes an environment"),
+    (r"(samara|python) .*\bFOLDER\b.*", "reads data of others that does not come with Samara"),
+    (r"python -m (figures|tools|studies)\b.*", "draws a picture or repeats a study of the documentation"),
     (r"python -m tests\.fuzz .*", "the fuzzer; tests/repository/test_fuzz.py runs it"),
     (r"python examples/\w+\.py.*", "tests/repository/test_examples.py runs it"),
     (r"samara (view|ros2|sticks)\b.*", "serves until Ctrl-C, or needs a device; tests/view and tests/link run it"),
@@ -31,6 +44,11 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     (r"samara --(install|show)-completion.*", "changes the user's shell"),
 )
 """Patterns of command lines that no test executes, with the reason."""
+READERS_FILES = {
+    "flight.bbl": "tests/recordings/betaflight.bbl",
+    "flight.ulg": "tests/recordings/autopilots/px4.ulg.gz",
+}
+"""Files that a reader of the pages has, such as a flight log, and those of the tests in their place."""
 
 
 class CommandLine(NamedTuple):
@@ -41,25 +59,51 @@ class CommandLine(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.page.relative_to(REPOSITORY)}:{self.line_number}: {self.text}"
+        page = self.page.relative_to(REPOSITORY) if self.page.is_relative_to(REPOSITORY) else self.page
+        return f"{page}:{self.line_number}: {self.text}"
+
+
+class PageFile(NamedTuple):
+    """A file that the reader writes: a code block with a title."""
+
+    name: str
+    text: str
+
+
+class PageOutput(NamedTuple):
+    """What the command above it prints."""
+
+    line_number: int
+    text: str
 
 
 def command_lines(page: Path) -> list[CommandLine]:
     """Return the commands in the shell blocks and indented blocks of a page, with continuation lines joined."""
-    lines, commands = page.read_text(encoding="utf-8").splitlines(), []
-    fence, language, after_blank, i = "", "", True, 0
+    return [step for step in page_steps(page) if isinstance(step, CommandLine)]
+
+
+def page_steps(page: Path) -> list[CommandLine | PageFile | PageOutput]:
+    """Return the commands, files and outputs of a page in their order."""
+    lines, steps = page.read_text(encoding="utf-8").splitlines(), list[CommandLine | PageFile | PageOutput]()
+    fence, language, file_name, content, after_blank, i = "", "", "", list[str](), True, 0
     while i < len(lines):
         line, number = lines[i], i + 1
         i += 1
         if match := FENCE.match(line):
             if not fence:
-                fence, language = match[2], match[3]
+                fence, language, content = match[2], match[3], []
+                file_name = title[1] if (title := TITLE.search(match[4])) else ""
             elif match[2].startswith(fence) and not match[3]:
-                fence = ""
+                if file_name:
+                    steps.append(PageFile(file_name, "\n".join(content) + "\n"))
+                elif language == "text" and steps:
+                    steps.append(PageOutput(number, "\n".join(content)))
+                fence = file_name = ""
             continue
+        content.append(line)
         indented = not fence and line.startswith("    ") and after_blank
         after_blank = not line.strip() or indented
-        if not (indented or (fence and language in {"", *SHELLS})):
+        if file_name or not (indented or (fence and language in {"", *SHELLS})):
             continue
         while line.endswith("\\") and i < len(lines):
             line, i = line[:-1] + lines[i].strip(), i + 1
@@ -67,8 +111,8 @@ def command_lines(page: Path) -> list[CommandLine]:
         for part in re.split(r" && ", re.split(r"\s+#\s", text)[0]):
             part = re.sub(r"^(\w+=\S+ )+", "", part.strip()).removeprefix(".venv/bin/").strip()
             if part.split(" ")[0] in PROGRAMS:
-                commands.append(CommandLine(page, number, part))
-    return commands
+                steps.append(CommandLine(page, number, part))
+    return steps
 
 
 def inline_commands(page: Path) -> list[CommandLine]:
@@ -80,6 +124,55 @@ def inline_commands(page: Path) -> list[CommandLine]:
 def reason_not_run(text: str) -> str | None:
     """Return why no test executes a command, or None if one does."""
     return next((reason for pattern, reason in NOT_RUN if re.fullmatch(pattern, text)), None)
+
+
+def run_page(page: Path, folder: Path, read_output: Callable[[], str]) -> None:
+    """Write the files of a page into the current folder `folder` and run its commands, in their order.
+
+    `read_output` returns what was printed since its last call.
+    """
+    for name, source in READERS_FILES.items():
+        content = (REPOSITORY / source).read_bytes()
+        (folder / name).write_bytes(gzip.decompress(content) if source.endswith(".gz") else content)
+    output = None
+    for step in page_steps(page):
+        if isinstance(step, PageFile):
+            (folder / step.name).parent.mkdir(parents=True, exist_ok=True)
+            with (folder / step.name).open("a", encoding="utf-8") as file:
+                file.write(step.text)
+        elif isinstance(step, PageOutput):
+            if output is not None and (missing := missing_lines(step.text, output)):
+                raise AssertionError(f"{page.name}:{step.line_number}: not printed: {missing[0]}\n{output}")
+        elif reason_not_run(step.text) is None:
+            if status := run_command(step.text):
+                raise AssertionError(f"{step}: exit status {status}")
+            output = read_output()
+        else:
+            output = None
+
+
+def missing_lines(shown: str, output: str) -> list[str]:
+    """Return the lines of a page that a command did not print; blanks count as one, `…` matches anything."""
+    printed = [" ".join(line.split()) for line in output.splitlines()]
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    patterns = {line: ".*".join(map(re.escape, line.split("…"))) for line in lines if line.strip("… ")}
+    return [line for line, pattern in patterns.items() if not any(re.fullmatch(pattern, text) for text in printed)]
+
+
+def run_command(text: str) -> int:
+    """Run `samara …` or `python FILE …` in this process and return its exit status."""
+    program, *words = shlex.split(text)
+    arguments, sys.argv = sys.argv, ["samara", *words] if program == "samara" else words
+    try:
+        if program == "samara":
+            cli.main()
+        else:
+            runpy.run_path(words[0], run_name="__main__")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    finally:
+        sys.argv = arguments
+    return 0
 
 
 def problem_of(text: str) -> str | None:
