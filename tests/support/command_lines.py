@@ -26,7 +26,7 @@ PROGRAMS = ("samara", "make", "pip", "python", "python3")
 FENCE = re.compile(r"^( *)(```+|~~~+) *(\w*)(.*)$")
 TITLE = re.compile(r'title="([^"]+)"')
 INLINE = re.compile(r"`(samara [a-z][^`\n]*)`")
-OTHER_PROJECTS = r"make (px4_|cload)"
+OTHER_PROJECTS = r"make (px4_|cload|CRAZYFLIE_BASE)"
 NOT_RUN: tuple[tuple[str, str], ...] = (
     (
         r"make (install|fly|test|check|bench|gallery|docs|verify|clean|help)\b.*",
@@ -38,6 +38,7 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     (r"(samara|python) .*\bFOLDER\b.*", "reads data of others that does not come with Samara"),
     (r"python -m (figures|tools|studies)\b.*", "draws a picture or repeats a study of the documentation"),
     (r"python -m tests\.fuzz .*", "the fuzzer; tests/repository/test_fuzz.py runs it"),
+    (r"(python square\.py|samara fly forest\.toml|samara (train|race hall|fly hover)\b.* policy/.*)", "needs another terminal or a GPU"),
     (r"python examples/\w+\.py.*", "tests/repository/test_examples.py runs it"),
     (r"samara (view|ros2|sticks)\b.*", "serves until Ctrl-C, or needs a device; tests/view and tests/link run it"),
     (r"samara .* --(view|sticks|autopilot|px4-sih|ray)\b.*", "needs a browser, a device, an autopilot or a cluster"),
