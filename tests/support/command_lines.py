@@ -38,7 +38,10 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     (r"(samara|python) .*\bFOLDER\b.*", "reads data of others that does not come with Samara"),
     (r"python -m (figures|tools|studies)\b.*", "draws a picture or repeats a study of the documentation"),
     (r"python -m tests\.fuzz .*", "the fuzzer; tests/repository/test_fuzz.py runs it"),
-    (r"(python square\.py|samara fly forest\.toml|samara (train|race hall|fly hover)\b.* policy/.*)", "needs another terminal or a GPU"),
+    (
+        r"(python square\.py|samara fly forest\.toml|samara (train|race hall|fly hover)\b.* policy/.*)",
+        "needs another terminal or a GPU",
+    ),
     (r"python examples/\w+\.py.*", "tests/repository/test_examples.py runs it"),
     (r"samara (view|ros2|sticks)\b.*", "serves until Ctrl-C, or needs a device; tests/view and tests/link run it"),
     (r"samara .* --(view|sticks|autopilot|px4-sih|ray)\b.*", "needs a browser, a device, an autopilot or a cluster"),
