@@ -322,11 +322,7 @@ def test_expectations_of_a_run_are_worded():
 def test_the_documentation_lists_the_metrics_of_a_campaign():
     """docs/reference/campaign-file.md has each of them with its unit."""
     page = (REPOSITORY / "docs/reference/campaign-file.md").read_text(encoding="utf-8")
-<<<<<<< HEAD
     table = page.partition("|metric|unit|meaning|\n|-|-|-|\n")[2].partition("\n\n")[0]
-=======
-    table = page.partition("| metric | unit | meaning |\n|---|---|---|\n")[2].partition("\n\n")[0]
->>>>>>> 2ae9fbd8 (Train a policy of one's own, step by step)
     rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in table.splitlines()]
     listed = {name.strip(" `"): unit for names, unit in rows for name in names.split(",")}
     assert listed == {name: METRICS[name].unit for name in FLIGHT_METRICS}

@@ -198,11 +198,7 @@ def test_changelog_and_citation_carry_the_version():
         pytest.param((*SENSOR_TYPES, *part_names(), *SENSOR_FAULTS), "reference/sensors", id="sensors"),
         pytest.param(ESTIMATORS, "reference/estimators", id="estimators"),
         pytest.param(CONTROLLERS, "explanation/control", id="controllers"),
-<<<<<<< HEAD
         pytest.param((*CONTROLLERS, *TRAINED, *FIRMWARE), "reference/controllers", id="controllers of scenarios"),
-=======
-        pytest.param((*CONTROLLERS, *TRAINED), "reference/controllers", id="controllers of scenarios"),
->>>>>>> b0882cb2 (Shorten training and deployment guides)
         pytest.param(FIRMWARE, "evidence/crazyflie-firmware", id="controllers of the firmware"),
         pytest.param(WINDS, "reference/wind", id="winds"),
         pytest.param(FLIGHT_INTEGRATORS, "reference/scenario-file", id="integrators"),
