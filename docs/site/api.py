@@ -6,12 +6,12 @@ from typing import Any
 from mkdocs.structure.files import File
 
 import samara
-from samara.core.extras import MissingExtraError
 
 
 def on_config(config: Any) -> Any:
-    """Add the pages to the navigation, below the subjects."""
-    config.nav.append({"API reference": [{title: uri} for title, uri, _ in pages()]})
+    """Add the pages to the section Reference."""
+    (reference,) = (entry["Reference"] for entry in config.nav if isinstance(entry, dict) and "Reference" in entry)
+    reference.append({"Python API": [{title: uri} for title, uri, _ in pages()]})
     return config
 
 
@@ -36,7 +36,7 @@ def _page(package: ModuleType) -> str:
         path = f"{package.__name__}.{name}"
         try:
             thing = getattr(package, name)
-        except MissingExtraError:
+        except ImportError:  # an extra that is not installed
             thing = None
         if not isinstance(thing, ModuleType):
             defined = f"{thing.__module__}.{thing.__qualname__}" if hasattr(thing, "__qualname__") else path
