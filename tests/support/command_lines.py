@@ -36,6 +36,10 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     (r"(python3? -m )?pip install .*", "installs packages; the extras that it names are checked"),
     (r"python3? -m venv .*", "makes an environment"),
     (r"(samara|python) .*\bFOLDER\b.*", "reads data of others that does not come with Samara"),
+    (
+        r"samara .*\bcrazyflie_(pid|mellinger|brescianini|lee|indi)\b.*",
+        "needs the Crazyflie firmware's bindings; tests/control/test_firmware.py runs them",
+    ),
     (r"python -m (figures|tools|studies)\b.*", "draws a picture or repeats a study of the documentation"),
     (r"python -m tests\.fuzz .*", "the fuzzer; tests/repository/test_fuzz.py runs it"),
     (
