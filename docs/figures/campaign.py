@@ -1,4 +1,4 @@
-"""Pictures of the campaign in docs/howto/campaigns.md: `PYTHONPATH=docs python -m figures.campaign docs/images`."""
+"""Picture of the campaign in docs/howto/campaigns.md: `PYTHONPATH=docs python -m figures.campaign docs/images`."""
 
 import re
 import sys
@@ -20,9 +20,9 @@ DPI = 95  # [dots per inch]
 
 
 def draw_campaign(folder: str | Path) -> None:
-    """Fly the files of the page and draw campaign_rates.png and campaign_map.png."""
+    """Fly the files of the page and draw campaign_rates.png."""
     scenario, campaign = re.findall(
-        r"^```toml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        r'^```toml title="[^"]*"\n(.*?)^```$', PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )[:2]
     with tempfile.TemporaryDirectory() as work_folder:
         (Path(work_folder) / "delivery.toml").write_text(scenario, encoding="utf-8")
@@ -32,13 +32,9 @@ def draw_campaign(folder: str | Path) -> None:
     failed = np.isin(outcome, (FAIL, INVALID))
     factors = {name: rows[name].to_numpy() for name in FACTORS}
     curves = {name: failure_curve(x, failed) for name, x in factors.items()}
-    pictures = {
-        "campaign_rates": draw.failure_rates(factors, failed, curves),
-        "campaign_map": draw.failure_map(factors, outcome),
-    }
-    for name, picture in pictures.items():
-        with atomic_write(Path(folder) / f"{name}.png") as temporary, samara_style():
-            picture.savefig(temporary, format="png", dpi=DPI)
+    picture = draw.failure_rates(factors, failed, curves)
+    with atomic_write(Path(folder) / "campaign_rates.png") as temporary, samara_style():
+        picture.savefig(temporary, format="png", dpi=DPI)
 
 
 if __name__ == "__main__":

@@ -82,14 +82,14 @@ def validation(folder: Path) -> None:
 
 
 def campaign(folder: Path) -> None:
-    """campaign_rates.png, campaign_map.png: the campaign of docs/howto/campaigns.md"""
+    """campaign_rates.png: the campaign of docs/howto/campaigns.md"""
     from figures.campaign import draw_campaign
 
     draw_campaign(folder)
 
 
 def identify(folder: Path) -> None:
-    """identify_plan.png, identify_numbers.png, identify_predicted.png, identify_residuals.png"""
+    """identify_plan.png, identify_numbers.png, identify_predicted.png"""
     from figures.identify import draw_identify
 
     draw_identify(folder)
@@ -115,14 +115,12 @@ def film(folder: Path) -> None:
 
 
 def plots(folder: Path) -> None:
-    """plots-attitude.png, plots-battery.png, plots-swarm.png, plots-top.png"""
+    """plots-attitude.png, plots-swarm.png"""
     from samara.sim.fly import fly
     from samara.view.plot.plots import draw
 
-    draw(fly("battery_sag"), "battery", folder / "plots-battery.png")
     draw(fly("swarm"), "position", folder / "plots-swarm.png")
     draw(fly("figure8"), "attitude", folder / "plots-attitude.png")
-    draw(fly("race"), "top", folder / "plots-top.png")
 
 
 def wind(folder: Path) -> None:
@@ -188,7 +186,7 @@ def sensors(folder: Path) -> None:
 
 
 def viewer(folder: Path) -> None:
-    """viewer_live.png, viewer_failure.png, viewer_swarm.png, viewer_replay.png, viewer_eyes.png: the page in a browser"""
+    """viewer_live.png, viewer_failure.png, viewer_replay.png, viewer_eyes.png: the page in a browser"""
     from figures.chromium import find_chromium
     from figures.viewer import draw_viewer
 

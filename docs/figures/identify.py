@@ -9,7 +9,6 @@ from typing import Any
 import samara
 from samara.core.atomic_files import atomic_write
 from samara.identify import cross_validate, identify, plan_flight, read_log, write_plan
-from samara.identify.parameters import hover_scales
 from samara.physics.types import Vehicle
 from samara.view.plot import identify as draw
 from samara.view.plot.identify import draw_flight_plan
@@ -36,7 +35,7 @@ def guess(truth: Vehicle) -> Vehicle:
 
 
 def draw_identify(folder: str | Path) -> None:
-    """Draw identify_plan.png, identify_numbers.png, identify_predicted.png and identify_residuals.png."""
+    """Draw identify_plan.png, identify_numbers.png and identify_predicted.png."""
     truth = samara.vehicle("crazyflie").without_effect("damping")
     plan = plan_flight(truth, SECONDS)
     draw_flight_plan(plan, Path(folder) / "identify_plan.png")
@@ -49,10 +48,8 @@ def draw_identify(folder: str | Path) -> None:
     start = guess(truth)
     identification = identify(logs, start)
     (prediction, *_) = cross_validate(identification.flights, start, predictor=False)
-    weight, arm, _, _ = hover_scales(start)
     _save(draw.parameter_figure(identification.vehicles), Path(folder) / "identify_numbers.png")
     _save(draw.prediction_figure(prediction, "physical"), Path(folder) / "identify_predicted.png")
-    _save(draw.residual_figure(identification.residuals, weight, arm), Path(folder) / "identify_residuals.png")
 
 
 def _save(figure: Any, path: Path) -> None:

@@ -23,7 +23,7 @@ TIMEOUT = 120.0  # [s], for a machine that draws in software
 
 
 def draw_viewer(folder: Path) -> None:
-    """Draw viewer_live.png, viewer_failure.png, viewer_swarm.png, viewer_replay.png and viewer_eyes.png."""
+    """Draw viewer_live.png, viewer_failure.png, viewer_replay.png and viewer_eyes.png."""
     program = find_chromium()
     if program is None:
         raise FileNotFoundError("Chromium not found; expected chromium, chromium-browser or google-chrome")
@@ -42,7 +42,6 @@ def _moments() -> Iterator[tuple[str, Live | ReplayViewer, str]]:
     wind_event = Event(at(10.0), wind_step((3.0, -1.0, 0.0)))
     yield "live", _live(replace(load_scenario("waypoints"), events=(wind_event,)), 13.6), "Plots"
     yield "failure", _live(load_scenario("motor_failure"), 3.6), "Instruments"
-    yield "swarm", _live(load_scenario("swarm", {"drones.count": 100, "drones.columns": 10}), 7.0), "Instruments"
     calm: dict[str, object] = {"drones.vehicle": "crazyflie", "drones.controller": "lqr"}
     runs = [fly(load_scenario("figure8", calm | change)) for change in ({}, {"wind.speed": 0.8})]
     replay = ReplayViewer(runs, ["calm", "wind 0.8 m/s"], port=0)
