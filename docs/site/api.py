@@ -38,7 +38,11 @@ def _page(package: ModuleType) -> str:
             thing = getattr(package, name)
         except ImportError:  # an extra that is not installed
             thing = None
-        if not isinstance(thing, ModuleType):
-            defined = f"{thing.__module__}.{thing.__qualname__}" if hasattr(thing, "__qualname__") else path
+        if isinstance(thing, ModuleType):
+            continue
+        defined = f"{thing.__module__}.{thing.__qualname__}" if hasattr(thing, "__qualname__") else path
+        if defined.startswith("samara."):
             parts.append(f"::: {defined}\n    options:\n      heading: {path}\n      toc_label: {path}")
+        else:  # an alias of a type of another library, whose documentation does not belong here
+            parts.append(f"## `{path}`\n\n`{str(thing).removeprefix('typing.')}`")
     return "\n\n".join([f"# `{package.__name__}`", *parts]) + "\n"
