@@ -1,5 +1,6 @@
 """API reference: a page for `samara` and one for each public package, with the docstrings of the names in `__all__`."""
 
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -40,9 +41,16 @@ def _page(package: ModuleType) -> str:
             thing = None
         if isinstance(thing, ModuleType):
             continue
-        defined = f"{thing.__module__}.{thing.__qualname__}" if hasattr(thing, "__qualname__") else path
-        if defined.startswith("samara."):
-            parts.append(f"::: {defined}\n    options:\n      heading: {path}\n      toc_label: {path}")
+        module, qualified_name = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
+        if not qualified_name:
+            parts.append(_reference(path, path))
+        elif module.startswith("samara") and getattr(sys.modules[module], qualified_name, None) is thing:
+            parts.append(_reference(f"{module}.{qualified_name}", path))
         else:  # an alias of a type of another library, whose documentation does not belong here
             parts.append(f"## `{path}`\n\n`{str(thing).removeprefix('typing.')}`")
     return "\n\n".join([f"# `{package.__name__}`", *parts]) + "\n"
+
+
+def _reference(defined: str, path: str) -> str:
+    """Return the directive of mkdocstrings for a name that is defined in one place and documented as another."""
+    return f"::: {defined}\n    options:\n      heading: {path}\n      toc_label: {path}"
