@@ -73,13 +73,15 @@ def ratio_table(total_score: PredictionScore) -> str:
 
 
 def parameter_table(identification: Identification) -> str:
-    """Tabulate the parameters of both products, identified from all flights."""
+    """Tabulate the parameters that at least one product identified, from all flights."""
     lines = [
         "| parameter | start | physical | 95 % interval | predictor | unit |",
         "|---|---:|---:|---:|---:|---|",
     ]
     for k, estimate in enumerate(identification.physical.estimates):
         predicted = identification.predictor.estimates[k] if identification.predictor else None
+        if not estimate.excited and (predicted is None or not predicted.excited):
+            continue
         value_text = f"{estimate.value:.3g} ± {estimate.error:.1g}" if estimate.excited else "not excited"
         interval_text = f"{estimate.low:.3g} … {estimate.high:.3g}" if estimate.excited else "–"
         predictor_text = (
