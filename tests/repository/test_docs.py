@@ -108,6 +108,16 @@ def test_the_japanese_readme_has_the_same_commands_and_pictures():
     assert figures[1] == figures[0][: len(figures[1])] and len(figures[1]) == 6
 
 
+def test_the_three_numbers_of_the_readme_stand_on_the_pages_it_names():
+    """Whose own tests check them."""
+    for name in ("README.md", "README-ja.md"):
+        text = (REPOSITORY / name).read_text(encoding="utf-8")
+        numbers = re.findall(r"^- \*\*([\d.]+(?: %)?)\*\*.*\]\((docs/evidence/[^)]+)\)", text, re.MULTILINE)
+        assert len(numbers) == 3
+        for number, page in numbers:
+            assert number in (REPOSITORY / page).read_text(encoding="utf-8"), f"{name}: {number} is not on {page}"
+
+
 def test_the_readme_is_short():
     assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
