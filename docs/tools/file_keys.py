@@ -29,6 +29,8 @@ from samara.scenario.file import parse_scenario
 from samara.scenario.file.environment import SHAPES
 from samara.scenario.file.mission import ACTIONS, TASKS
 from samara.scenario.timeline import Rates
+from samara.vehicles import parse_vehicle, vehicle_toml
+from samara.vehicles.effects import OPTIONS
 from samara.wind.registry import WINDS
 
 REQUIRED = "required"
@@ -340,6 +342,59 @@ def policy_keys() -> Keys:
     tables["layers[]"] = tables.pop("layers[]:dense")
     tables["observation"]["velocity_bound"] = tables["observation"]["position_bound"]  # both or none
     return _complete(tables)
+
+
+SERVO = """
+[rotors.servo]
+hinge_B = { value = [1, 0, 0], unit = "1" }
+low = { value = -35, unit = "deg" }
+high = { value = 35, unit = "deg" }
+rate = { value = 460, unit = "deg/s" }
+lag = { value = 0.04, unit = "s" }
+"""
+PAYLOAD = """
+[payload]
+mass = { value = 0.1, unit = "kg" }
+position = { value = [0, 0, -0.1], unit = "m" }
+"""
+ARM = """arm = { value = 0.3, unit = "m" }
+azimuth = { value = 30, unit = "deg" }
+tilt = { value = 1, unit = "deg" }"""
+EFFECT_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "slung_load": {"mass": 0.1, "length": 1.0},
+    "airspeed_moment": {"roll": 0.1, "pitch": 0.1},
+    "rolling_moment": {"coefficient": 1e-7},
+    "thrust_fade": {"airspeed": 30.0},
+    "thrust_curve": {"linear": 0.1},
+    "rotor_drag": {"coefficient": 1e-6},
+    "ceiling_effect": {"point_W": samara.Vec3(0.0, 0.0, 3.0)},
+    "rotor_fit": {"blade": "apc_10x4.7"},
+    "body": {"radius": 0.1},
+    "actuator": {"natural_frequency": 100.0, "damping_ratio": 1.0, "rate_limit": 10.0},
+    "damping": {"linear": samara.Vec3(0.01, 0.01, 0.01)},
+    "drag": {"linear": samara.Vec3(0.1, 0.1, 0.1)},
+}
+"""What an effect cannot be switched on without."""
+NEEDS_AIR = ("flapping", "propwash")
+WITH_BATTERY = ("thrust_scale",)
+
+
+@cache
+def vehicle_keys() -> Keys:
+    """Return the keys of a vehicle file, by table; those of `[[rotors]]` include what `[rotor]` may hold."""
+    texts = [vehicle_toml(samara.vehicle(name)) for name in samara.vehicle_names()]
+    for name in OPTIONS:
+        base = samara.vehicle("iris" if name in WITH_BATTERY else "hexarotor_x")
+        airy = samara.switch_on(base, "rotor_air") if name in NEEDS_AIR else base
+        texts.append(vehicle_toml(samara.switch_on(airy, name, **EFFECT_ARGUMENTS.get(name, {}))))
+    plain = vehicle_toml(samara.vehicle("hexarotor_x"))
+    texts += [plain + SERVO, plain + PAYLOAD]
+    placed = re.sub(r"^axis *=.*$", "", plain, flags=re.MULTILINE)
+    texts.append(re.sub(r"^position *=.*$", ARM, placed, count=1, flags=re.MULTILINE))
+    with record_keys() as tables:
+        for text in texts:
+            parse_vehicle(text, "probe.toml")
+    return tables
 
 
 FILES: dict[str, Callable[[], Keys]] = {"scenario": scenario_keys, "campaign": campaign_keys, "policy": policy_keys}

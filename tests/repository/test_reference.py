@@ -6,7 +6,7 @@ import tomllib
 import numpy as np
 import pytest
 from support.repository import REPOSITORY
-from tools.file_keys import FILES, record_keys
+from tools.file_keys import FILES, record_keys, vehicle_keys
 from tools.reference import BLOCK, NO_MEANING, PAGES, REGISTRIES, keys_table, rewrite, section
 
 import samara
@@ -63,6 +63,26 @@ def test_every_type_of_a_table_is_probed():
         assert [name for name in names if f"|`{name}`|" not in section(f"types scenario {table}", "")] == []
     shared = page.partition("|key of every model|")[2].partition("\n\n")[0]
     assert re.findall(r"^\|`(\w+)`\|", shared, re.MULTILINE) == ["model", "speed", "from_deg", "per_rotor"]
+
+
+def test_the_tables_of_the_vehicle_file_have_the_keys_that_its_reader_accepts():
+    """Under the heading of each table, no more and no less."""
+    described: dict[str, set[str]] = {}
+    for part in re.split(r"^### ", read_page("vehicle-file"), flags=re.MULTILINE)[1:]:
+        title, _, text = part.partition("\n")
+        names = re.findall(r"\[+([\w.]+)\]+", title) or [""]
+        keys = {
+            key
+            for row in re.findall(r"^\|(`\w+`(?:, `\w+`)*)\|", text, re.MULTILINE)
+            for key in re.findall(r"\w+", row)
+        }
+        described[" ".join(names)] = keys | set(re.findall(r"^`(model) = ", text, re.MULTILINE))
+    accepted = {re.sub(r"\[\]", "", name): set(keys) for name, keys in vehicle_keys().items()}
+    accepted[""] -= {name for name in accepted if "." not in name}
+    accepted["rotor rotors"] = (accepted.pop("rotor") | accepted.pop("rotors")) - {"motor", "servo"}
+    own = {name: keys for name, keys in accepted.items() if name in described}
+    assert {name: described[name] ^ keys for name, keys in own.items() if described[name] != keys} == {}
+    assert set(own) == set(described)
 
 
 def test_a_key_that_no_page_describes_is_found():
