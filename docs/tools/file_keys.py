@@ -72,6 +72,7 @@ OVERRIDES: dict[tuple[str, str], Key] = {
     ("drones[]", "sensors"): Key("a list of texts and tables", NO_DEFAULT),
     ("drones[]", "columns"): Key("a whole number from 1 to 10000", "`count`"),
     ("drones[]", "start"): Key("three finite numbers", "the origin, or 1 m above"),
+    ("wind[]:dryden", "mean"): Key("three finite numbers", NO_DEFAULT),  # or `speed`
     ("drones[].controller", "track"): Key("a text", NO_DEFAULT),
     ("expect", "landed"): Key("true or false", NO_DEFAULT),
     ("ground", "height_map"): Key("a text", NO_DEFAULT),
@@ -148,7 +149,7 @@ def _default(value: Any) -> str:
         return NO_DEFAULT
     if isinstance(value, float):
         return f"{value:g}"
-    return toml_value([float(f"{x:g}") for x in value] if isinstance(value, tuple) else value)
+    return f"[{', '.join(f'{x:g}' for x in value)}]" if isinstance(value, tuple) else toml_value(value)
 
 
 def describe(hint: Any) -> str:

@@ -53,10 +53,12 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def keys_table(file: str, name: str, page_text: str) -> str:
-    """Return the rows of the keys of one table, with the meanings of the page."""
+    """Return the rows of the keys of one table, in the order of the page and with its meanings."""
+    keys = FILES[file]()["" if name == "top" else name]
+    order = [key for key in re.findall(r"^\| ?`([\w.]+)`", page_text, re.MULTILINE) if key in keys]
     rows = [
-        (f"`{key}`", expected(entry), default(entry), meaning(key, page_text))
-        for key, entry in FILES[file]()["" if name == "top" else name].items()
+        (f"`{key}`", expected(keys[key]), default(keys[key]), meaning(key, page_text))
+        for key in dict.fromkeys([*order, *keys])
     ]
     return table(("key", "value", "default", "meaning"), rows)
 
@@ -101,27 +103,34 @@ def types_table(file: str, name: str) -> str:
     return table((TYPE_KEYS[name], "required", "optional", *(["does"] if name == "events[]" else [])), rows)
 
 
+NUMBERS = re.compile(r"(three )?numbers? from (\S+) to (\S+)(?: (\S+))?")
+
+
 def _unit(entry: Key) -> str:
-    """Return a key's unit and count: " [m]", " [3 × m]"; nothing for texts and plain numbers."""
-    numbers = re.search(r"(three numbers|number) from (\S+) to (\S+)(?: (\S+))?", entry.expected)
-    count = "3" if entry.expected.startswith("three") else ""
-    unit = numbers[4] or "" if numbers else ""
-    label = " × ".join(filter(None, (count, unit)))
+    """Return a key's unit and count: " [m]", " [3 × m]"; the range of a number without unit; nothing for texts."""
+    numbers = NUMBERS.search(entry.expected)
+    if numbers and not numbers[4]:
+        return f" ({_range(float(numbers[2]), float(numbers[3]))})"
+    label = " × ".join(filter(None, ("3" if entry.expected.startswith("three") else "", numbers[4] if numbers else "")))
     return f" [{label}]" if label else ""
+
+
+def _range(low: float, high: float) -> str:
+    """Return a range: "0.001 to 1000", "±1e6"."""
+    texts = [f"{limit:g}".replace("e+0", "e") for limit in (low, high)]
+    return f"±{texts[1]}" if low == -high else " to ".join(texts)
 
 
 def ranges(file: str, name: str) -> str:
     """Return one sentence with the range of every unit in the tables of a type."""
-    found: dict[str, set[tuple[float, float]]] = {}
+    found: dict[str, set[str]] = {}
     for key, keys in FILES[file]().items():
         for entry in keys.values() if key.startswith(f"{name}:") else ():
-            if numbers := re.search(r"numbers? from (\S+) to (\S+)(?: (m\S*|rad|s|kg))?(?: |$)", entry.expected):
-                found.setdefault(numbers[3] or "without unit", set()).add((float(numbers[1]), float(numbers[2])))
-    parts = [
-        f"{unit} {' or '.join(f'{low:g} to {high:g}' for low, high in sorted(limits))}"
-        for unit, limits in found.items()
-    ]
-    return f"Ranges: {'; '.join(parts)}." if parts else ""
+            if (numbers := NUMBERS.search(entry.expected)) and numbers[4]:
+                label = f"vectors in {numbers[4]}" if numbers[1] else numbers[4]
+                found.setdefault(label, set()).add(_range(float(numbers[2]), float(numbers[3])))
+    parts = [f"{label} {' or '.join(sorted(limits))}" for label, limits in sorted(found.items())]
+    return f"Ranges: {'; '.join(parts)}."
 
 
 def commands() -> str:
