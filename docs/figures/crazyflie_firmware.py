@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import samara
-from samara.compare.controllers import SETTLE_TIME, ControllerResult, compare_controllers
+from samara.comparison.controllers import SETTLE_TIME, Comparison, compare_on_trajectory
 from samara.control.crazyflie_firmware.motors import NAMES
 from samara.core.algebra import Vec3
 from samara.core.atomic_files import atomic_write
@@ -63,7 +63,7 @@ def markdown_table(headings: Sequence[str], cells: dict[str, list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def tracking_metrics(entries: list[ControllerResult]) -> dict[str, list[str]]:
+def tracking_metrics(entries: Comparison) -> dict[str, list[str]]:
     """Return RMSE and largest error [mm] in each wind."""
     cells: dict[str, list[str]] = {}
     for entry in entries:
@@ -72,7 +72,7 @@ def tracking_metrics(entries: list[ControllerResult]) -> dict[str, list[str]]:
     return cells
 
 
-def draw(path: Path, steps: dict[str, Run], gusts: dict[str, Run], eights: list[ControllerResult]) -> None:
+def draw(path: Path, steps: dict[str, Run], gusts: dict[str, Run], eights: Comparison) -> None:
     """Plot the step response, the deviation in a gust, and the error along the figure of eight."""
     with samara_style() as plt:
         figure, (step, gust, eight) = plt.subplots(1, 3, figsize=(15.0, 4.6), layout="constrained")
@@ -86,7 +86,7 @@ def draw(path: Path, steps: dict[str, Run], gusts: dict[str, Run], eights: list[
             step.plot(steps[name].time, steps[name].position[:, 0], label=label, linewidth=1.4, **style)
             gust.plot(gusts[name].time - GUST_START, 1e3 * gusts[name].position[:, 0], linewidth=1.4, **style)
         for entry in eights:
-            if entry.controller in styles and entry.wind == 0.0 and not entry.crashed:
+            if entry.controller in styles and entry.wind == "0 m/s" and not entry.crashed:
                 error_mm = 1e3 * np.maximum(entry.run.error, 1e-6)
                 eight.semilogy(entry.run.time - SETTLE_TIME, error_mm, linewidth=1.2, **styles[entry.controller])
         step.set(title=f"Step of {STEP:g} m", xlabel="time [s]", ylabel="x [m]", xlim=(0.0, 5.0))
@@ -116,7 +116,7 @@ def main(folder: Path) -> None:
     gust = (Event(at(GUST_START), wind_step(Vec3(WIND, 0.0, 0.0))),)
     gusts = {name: fly_task(name, 0.0, gust) for name in names}
     print(markdown_table(("largest [mm]", "final [mm]", "tilt [deg]"), {n: gust_metrics(r) for n, r in gusts.items()}))
-    eights = compare_controllers(samara.vehicle("crazyflie"), names, speed=SPEED, winds=(0.0, WIND))
+    eights = compare_on_trajectory(samara.vehicle("crazyflie"), names, speed=SPEED, winds=(0.0, WIND))
     print(
         markdown_table(
             ("RMSE [mm]", "largest [mm]", "RMSE in wind [mm]", "largest in wind [mm]"), tracking_metrics(eights)

@@ -66,11 +66,10 @@ def plan(folder: Path) -> None:
 def controllers(folder: Path) -> None:
     """controllers.png: all controllers in three winds"""
     from samara import vehicle
-    from samara.compare.controllers import compare_controllers
-    from samara.view.plot.controllers import draw_contest
+    from samara.comparison.controllers import compare_on_trajectory
 
-    entries = compare_controllers(vehicle("iris"), CONTROLLERS, winds=(0.0, 4.0, 8.0))
-    draw_contest(entries, folder / "controllers.png", "figure8 at 2 m/s, iris")
+    entries = compare_on_trajectory(vehicle("iris"), CONTROLLERS, winds=(0.0, 4.0, 8.0))
+    entries.plot(folder / "controllers.png")
 
 
 def validation(folder: Path) -> None:

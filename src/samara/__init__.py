@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # imported on first access: each needs a backend or a file fo
         wind,
     )
     from samara.campaigns.sweep import sweep
+    from samara.comparison.controllers import compare
     from samara.compiler.derivatives.linearize import linearize
     from samara.record.load import load_run
     from samara.record.run import Run
@@ -65,6 +66,7 @@ __all__ = [
     "Wrench",
     "build_vehicle",
     "campaigns",
+    "compare",
     "compile",
     "control",
     "core",
@@ -102,6 +104,7 @@ __all__ = [
 
 _lazy_import.register_presenters(
     {
+        "Comparison.plot": "samara.view.plot.controllers:draw_comparison",
         "Run.html": "samara.view.report.html_repr:run_html",
         "Run.plot": "samara.view.plot.plots:plot_run",
         "State.in_ned": "samara.physics.frames:state_ned_frd_from_enu_flu",

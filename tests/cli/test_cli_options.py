@@ -49,7 +49,7 @@ def all_options():
     [
         ("--vehicle", r"Vehicle: a shipped name or a \.toml file\b"),
         ("--controller", r"Controller(: a name, the folder of a policy or file\.py:function|s, separated by commas: )"),
-        ("--wind", r"(Wind: a speed|Steady winds?|Maximum wind) "),
+        ("--wind", r"(Winds?, |Winds?: |Steady wind |Maximum wind )"),
         ("--seed", r"Seed of "),
         ("--out", r"(File|Folder) "),
         ("--flights", r"(Number|Maximum number) of "),

@@ -11,7 +11,7 @@ import samara
 from samara import cli
 from samara.cli.console import check_mark, command_text, console
 from samara.cli.identify import score_table
-from samara.compare.controllers import HEADINGS
+from samara.comparison.controllers import HEADINGS
 from samara.core.sanitise import escape_control_characters
 from samara.identify.prediction_error_fit import QUANTITIES, UNITS
 from samara.identify.scores import HORIZONS, PredictionScore

@@ -1242,7 +1242,7 @@ def test_in_a_scenario_it_previews_references_and_its_plans_are_recorded():
 @pytest.mark.parametrize(("speed", "bound"), [(1.0, 0.008), (3.0, 0.042)])
 def test_figure_of_eight_error_with_slow_motors(speed, bound):
     """Through measured drag and motors with lag: 6.9 mm at 1 m/s, 38 mm at 3 m/s."""
-    from samara.compare.controllers import compare_controllers
+    from samara.comparison.controllers import compare_on_trajectory
 
-    (entry,) = compare_controllers(samara.vehicle("crazyflie"), ("ilqr",), speed=speed)
+    (entry,) = compare_on_trajectory(samara.vehicle("crazyflie"), ("ilqr",), speed=speed)
     assert not entry.crashed and entry.rmse < bound

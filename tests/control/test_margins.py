@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.compare.controllers import compare_controllers
+from samara.comparison.controllers import compare_on_trajectory
 from samara.control.default_gains import Gains, default_gains
 from samara.control.geometric import add_drag_derivatives, geometric, reference_drag
 from samara.control.margins import AXES, hover_loop
@@ -56,7 +56,7 @@ def test_phase_margin_of_every_shipped_vehicle(vehicle):
 @pytest.mark.long
 def test_figure_of_eight_as_good_as_the_firmware():
     """At 1 m/s on the Crazyflie, as measured, with 72 ms of lag: every controller within the firmware's best."""
-    entries = compare_controllers(samara.vehicle("crazyflie"), tuple(CONTROLLERS), speed=1.0)
+    entries = compare_on_trajectory(samara.vehicle("crazyflie"), tuple(CONTROLLERS), speed=1.0)
     assert {entry.controller: entry.rmse for entry in entries if not entry.rmse < FIRMWARE_BEST} == {}
     assert not any(entry.crashed for entry in entries)
 

@@ -3,7 +3,7 @@
 import pytest
 
 import samara
-from samara.compare.race import race
+from samara.comparison.race import race
 from samara.control.policy import bundled_policy
 from samara.control.registry import create_controller
 from samara.world.track import load_track

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.compare.race import race
+from samara.comparison.race import race
 from samara.control.gate_observation import CourseKnowledge, RaceProgress, RacerState, course_knowledge, observe_gates
 from samara.control.observation import observe_state
 from samara.control.policy import policy_controller, update_race

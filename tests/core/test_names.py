@@ -8,7 +8,7 @@ import pytest
 from support.command import call
 
 import samara
-from samara.compare.race import race
+from samara.comparison.race import race
 from samara.core import confined_folder
 from samara.core.budget import read_text_or_gzip
 from samara.core.coerce import file_stem, is_name, sanitise_name

@@ -18,7 +18,7 @@ LAYERS = (
     "export plan control sensors estimate wind",
     "scenario record",
     "sim link",
-    "compare identify learn campaigns",
+    "comparison identify learn campaigns",
     "view",
     "documents",
     "cli",

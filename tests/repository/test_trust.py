@@ -16,7 +16,8 @@ SOURCE = Path(samara.__file__).parent
 MINTING = {"cli/fly.py", "cli/options.py", "scenario/changes.py", "scenario/load.py"}
 """Modules that may call `UserText` or `mark_user_text`"""
 TRUSTING = {"__init__.py", "scenario/__init__.py", "sim/fly.py", "sim/fly_many.py"} | {
-    f"cli/{name}.py" for name in ("compare", "fly", "link", "sweep", "view")
+    *("comparison/controllers.py", "comparison/race.py"),
+    *(f"cli/{name}.py" for name in ("compare", "fly", "link", "sweep", "view")),
 }
 """Modules that may use `samara.load_scenario` or change a scenario, which trusts what it is given: each a command, or a public
 function that takes the same arguments itself."""

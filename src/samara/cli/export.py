@@ -16,7 +16,7 @@ from samara.cli.options import (
     option,
     out_option,
 )
-from samara.cli.policy import policy_vehicle
+from samara.scenario.changes import trained_vehicle
 
 if TYPE_CHECKING:
     from samara.control.policy_file import Policy
@@ -87,7 +87,7 @@ def export_policy(
     if sum((ned, px4_nn, px4_raptor, crazyflie, betaflight)) > 1:
         formats = "--ned, --px4-nn, --px4-raptor, --crazyflie and --betaflight"
         raise ValueError(f"{formats} are for different programs; expected one of them at most")
-    model = load(policy_vehicle(loaded, policy, vehicle))
+    model = load(vehicle or trained_vehicle(loaded, policy))
     if px4_nn:
         return _export_px4_nn(loaded, model, out)
     if px4_raptor:

@@ -21,7 +21,6 @@ from samara.cli.sweep import check_requirement
 
 if TYPE_CHECKING:
     from samara.campaigns.policy_check import PolicyCheckResult
-    from samara.control.policy_file import Policy
     from samara.physics.types import Vehicle
 
 app = typer.Typer(help="Check policies before they fly, and adapt them to the vehicle that flew.", no_args_is_help=True)
@@ -57,10 +56,11 @@ def check(
     from samara.campaigns.policy_check import check_policy, fly_world
     from samara.control.policy_file import load_policy
     from samara.core.atomic_files import require_writable, write_text
+    from samara.scenario.changes import trained_vehicle
 
     requirement = parse_requirement(require) if require else None
     loaded = load_policy(policy)
-    name = policy_vehicle(loaded, policy, vehicle)
+    name = vehicle or trained_vehicle(loaded, policy)
     if out is not None:
         require_writable(out)
     with console().status("") as status:
@@ -111,12 +111,13 @@ def adapt(
     from samara.core.atomic_files import require_writable
     from samara.core.coerce import file_stem
     from samara.learn.fine_tune import adapt as fine_tune
+    from samara.scenario.changes import trained_vehicle
 
     loaded = load_policy(policy)
     if vehicle is None and not logs:
         raise ValueError("neither --vehicle nor a flight log; expected a vehicle to adapt the policy to")
     require_writable(out)
-    target = load(policy_vehicle(loaded, policy, vehicle))
+    target = load(vehicle or trained_vehicle(loaded, policy))
     if logs:
         target = _refit(target, logs)
         out.mkdir(parents=True, exist_ok=True)
@@ -145,23 +146,6 @@ def _refit(start: "Vehicle", logs: list[Path]) -> "Vehicle":
     with console().status("identifying"):
         identified = identify(read_logs(logs), replace_dc_motors(start), predictor=False).physical.vehicle
     return replace(identified, structure=replace(identified.structure, name=f"{start.name}_refit"))
-
-
-def policy_vehicle(policy: "Policy", folder: Path, vehicle: str | None) -> str:
-    """Return the vehicle of `--vehicle`, or the trained one if it is shipped: an untrusted policy cannot name files."""
-    from samara.core.sanitise import quote_value
-    from samara.vehicles.loader import vehicle_names
-
-    if vehicle is not None:
-        return vehicle
-    if not policy.vehicle:
-        raise ValueError(f"{folder}: flies any vehicle; expected --vehicle, to choose one")
-    if policy.vehicle not in vehicle_names():
-        raise ValueError(
-            f"{folder}: was trained on {quote_value(policy.vehicle)}, which does not come with Samara; expected --vehicle "
-            "with its .toml file"
-        )
-    return str(policy.vehicle)
 
 
 # Results --------------------------------------------------------------------------------------------------------------

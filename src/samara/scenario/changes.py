@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from samara.control.controller_type import suggest_names
+from samara.control.policy_file import Policy
 from samara.control.registry import NAMES, ControllerSpec, controller_spec
 from samara.core.sanitise import mark_user_text, quote_value, suggest_closest
 from samara.core.toml import TomlFile, TomlTable, is_toml_path
@@ -31,12 +32,14 @@ from samara.scenario.timeline import Rates
 from samara.sensors.sensor import Sensor
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.loader import vehicle as load_vehicle
+from samara.vehicles.loader import vehicle_names
 from samara.wind.registry import WINDS
 from samara.wind.sources import WindSource
 
 NONE = "none"
 VehicleChoice: TypeAlias = str | Path | Vehicle
 ControllerChoice: TypeAlias = str | Path | ControllerSpec | Callable[..., Any]
+LoadedController: TypeAlias = str | ControllerSpec | Callable[..., Any]
 WindTable: TypeAlias = Mapping[str, Any]
 WindChoice: TypeAlias = float | str | Sequence[float] | WindTable | Sequence[WindTable] | WindSource
 SensorEntry: TypeAlias = str | Path | Mapping[str, Any] | Sensor
@@ -187,7 +190,7 @@ def resolve_vehicle(choice: VehicleChoice, effects: Sequence[EffectOption] = ())
     return load_vehicle(choice, effects=effects)
 
 
-def resolve_controller(choice: ControllerChoice) -> str | Path | ControllerSpec | Callable[..., Any]:
+def resolve_controller(choice: ControllerChoice) -> LoadedController | Path:
     """Return a controller's name, the absolute path of a policy's folder, a `ControllerSpec` or a function.
 
     The file of `file.py:function` is executed.
@@ -211,17 +214,30 @@ def resolve_controller(choice: ControllerChoice) -> str | Path | ControllerSpec 
     )
 
 
-def load_controller(choice: ControllerChoice) -> str | ControllerSpec | Callable[..., Any]:
+def load_controller(choice: ControllerChoice) -> LoadedController:
     """Return a controller as a `Drone` has it: a name, a `ControllerSpec` or a function."""
     controller = resolve_controller(choice)
     return controller_spec("policy", file=controller) if isinstance(controller, Path) else controller
+
+
+def trained_vehicle(policy: Policy, folder: str | Path = "") -> str:
+    """Return the vehicle that a policy was trained on, if it is shipped: an untrusted policy cannot name files."""
+    name = folder or policy.folder or "the policy"
+    if not policy.vehicle:
+        raise ValueError(f"{name}: flies any vehicle; expected --vehicle, to choose one")
+    if policy.vehicle not in vehicle_names():
+        raise ValueError(
+            f"{name}: was trained on {quote_value(policy.vehicle)}, which does not come with Samara; expected --vehicle "
+            "with its .toml file"
+        )
+    return str(policy.vehicle)
 
 
 def load_function(word: str) -> Callable[..., Any]:
     """Import `function` from the file of `file.py:function`."""
     path, _, name = word.rpartition(":")
     if not Path(path).is_file():
-        raise ValueError(f"{word}: there is no file {path}; expected file.py:function")
+        raise ValueError(f"controller {word}: there is no file {path}; expected file.py:function")
     spec = spec_from_file_location(Path(path).stem, path)
     assert spec is not None and spec.loader is not None  # always true for a file whose name ends in .py
     module = module_from_spec(spec)
@@ -229,11 +245,11 @@ def load_function(word: str) -> Callable[..., Any]:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ValueError(f"{word}: {path} does not run ({type(error).__name__}: {error})") from None
+        raise ValueError(f"controller {word}: {path} does not run ({type(error).__name__}: {error})") from None
     function: Callable[..., Any] | None = getattr(module, name, None)
     if function is None or not callable(function):
         defined = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
-        raise ValueError(f"{word}: {path} has no function {name!r}; it has {', '.join(defined) or 'none'}")
+        raise ValueError(f"controller {word}: {path} has no function {name!r}; it has {', '.join(defined) or 'none'}")
     return function
 
 

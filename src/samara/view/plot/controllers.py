@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from samara.compare.controllers import SETTLE_TIME, ControllerResult
-from samara.compare.race import Race
+from samara.comparison.controllers import Comparison
+from samara.comparison.race import Race
 from samara.core.types import Array
 from samara.vehicles.shape import COLOURS, INK
 from samara.view.plot.style import DASHES, DetachedFigure, escape_text, samara_style, save
@@ -23,8 +23,9 @@ def magnification(error: float, size: float) -> float:
     return max(step for step in steps if step <= max(max_factor, 1.0))
 
 
-def draw_contest(entries: Sequence[ControllerResult], path: str | Path, title: str) -> None:
+def draw_comparison(comparison: Comparison, path: str | Path | None = None) -> DetachedFigure | Path:
     """Plot one row per wind: paths from above with magnified errors, and the errors of all controllers over time."""
+    entries = comparison.rows
     winds = list(dict.fromkeys(entry.wind for entry in entries))
     names = list(dict.fromkeys(entry.controller for entry in entries))
     with samara_style() as plt:
@@ -50,17 +51,20 @@ def draw_contest(entries: Sequence[ControllerResult], path: str | Path, title: s
                 top_view.plot(magnified[:, 0], magnified[:, 1], color=colour, linewidth=1.2)
                 label = f"{entry.controller} {1e3 * entry.rmse:.3g} mm"
                 errors.semilogy(
-                    entry.run.time - SETTLE_TIME, 1e3 * np.maximum(entry.run.error, 1e-6), color=colour, label=label
+                    entry.run.time - comparison.error_start,
+                    1e3 * np.maximum(entry.run.error, 1e-6),
+                    color=colour,
+                    label=label,
                 )
             top_view.set_aspect("equal", adjustable="datalim")
             top_view.set(xlabel="x east [m]", ylabel="y north [m]")
-            top_view.set_title(f"Wind {wind:g} m/s from the west, errors × {factor:g}")
+            top_view.set_title(f"Wind {wind}, errors × {factor:g}")
             errors.set(xlabel="time [s]", ylabel="error [mm]")
             errors.set_title("Position error, and its RMS")
             errors.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
             errors.set_xlim(0.0, None)
-        figure.suptitle(escape_text(title), fontweight="bold", color=INK)
-        save(figure, path)
+        figure.suptitle(escape_text(comparison.title), fontweight="bold", color=INK)
+        return figure if path is None else save(figure, path)
 
 
 SMOOTHING_DIVISOR = 25  # the running mean covers this fraction (1/25) of the updates

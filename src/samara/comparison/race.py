@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.compare.controllers import ControllerChoice, markdown_table
-from samara.compare.race_score import RaceOutcome, RaceScore, score
+from samara.comparison.controllers import markdown_table
+from samara.comparison.race_score import RaceOutcome, RaceScore, score
 from samara.control.registry import ControllerSpec, coerce_controller_spec, controller_spec
 from samara.core.algebra import ZERO, Vec3
 from samara.core.random import derive_key, uniforms_from_words, words
@@ -18,10 +18,17 @@ from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.plan.time_optimal import RacingLine, plan_racing_line
+from samara.scenario.changes import (
+    ControllerChoice,
+    LoadedController,
+    VehicleChoice,
+    WindChoice,
+    load_controller,
+    resolve_vehicle,
+)
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sim.fly_many import fly_many
-from samara.vehicles.loader import vehicle as load_vehicle
 from samara.wind.sources import NoWind, OrnsteinUhlenbeck
 from samara.world.gates import Course, Gate, hub_radius
 from samara.world.track import Track, load_track, require_level
@@ -124,7 +131,8 @@ def race(
     level: int = 0,
     controller: ControllerChoice = "geometric",
     seeds: Sequence[int] = DEFAULT_SEEDS,
-    vehicle: Vehicle | str | None = None,
+    vehicle: VehicleChoice | None = None,
+    wind: WindChoice | None = None,
     speed_fraction: float = 1.0,
 ) -> Race:
     """Fly a track with every seed and score it.
@@ -137,32 +145,37 @@ def race(
         controller: as `samara.fly` takes it; designed for the nominal vehicle.
         seeds: one flight for each.
         vehicle: the track's vehicle by default.
+        wind: wind as in `samara.fly`, instead of that of the level.
         speed_fraction: speed as a fraction of the plan's.
     """
     race_track = track if isinstance(track, Track) else load_track(track)
     if not len(seeds):
         raise ValueError("seeds is empty; expected at least one")
-    race_vehicle = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle or race_track.vehicle)
+    race_vehicle = resolve_vehicle(race_track.vehicle if vehicle is None else vehicle)
     line, disturbances = (
         plan_racing_line(race_track, race_vehicle, speed_fraction),
         draw_disturbances(race_track, level, seeds),
     )
-    race_controller = attach_track(coerce_controller_spec(controller), race_track)
+    race_controller = attach_track(coerce_controller_spec(load_controller(controller)), race_track)
     scenario = race_scenario(race_track, race_vehicle, line, race_controller, level)
+    varied = varied_parameters(disturbances, race_vehicle, level, race_controller)
+    if wind is not None:
+        varied = {name: values for name, values in varied.items() if not name.startswith("wind.")}
     flights = fly_many(
         scenario,
         seeds=list(seeds),
-        vary=varied_parameters(disturbances, race_vehicle, level, race_controller),
+        vary=varied,
+        wind=wind,
         record=PATH_PERIOD,
     )
     p_W = Vec3(*(flights.states[:, k] for k in range(3)))
     with np.errstate(invalid="ignore"):
         result = score(flights.time, p_W, disturbances.course, race_track, hub_radius(race_vehicle), flights.crashed)
-    return Race(race_track, level, _label(controller), tuple(seeds), result, disturbances, line, flights.time, p_W)
+    return Race(race_track, level, _label(race_controller), tuple(seeds), result, disturbances, line, flights.time, p_W)
 
 
 def race_scenario(
-    track: Track, vehicle: Vehicle, line: RacingLine, controller: ControllerChoice, level: int
+    track: Track, vehicle: Vehicle, line: RacingLine, controller: LoadedController, level: int
 ) -> Scenario:
     """Return the scenario of all seeds, without the varied parameters."""
     plan = line.trajectory
@@ -175,12 +188,12 @@ def race_scenario(
     )
 
 
-def has_track(controller: ControllerChoice) -> bool:
+def has_track(controller: LoadedController) -> bool:
     """Return whether the controller has the track as an option."""
     return isinstance(controller, ControllerSpec) and "track" in controller.option_values
 
 
-def attach_track(controller: ControllerChoice, track: Track) -> ControllerChoice:
+def attach_track(controller: LoadedController, track: Track) -> LoadedController:
     """Set the track as an option of a controller that observes gates; return any other unchanged."""
     if not isinstance(controller, ControllerSpec) or has_track(controller):
         return controller
@@ -190,7 +203,7 @@ def attach_track(controller: ControllerChoice, track: Track) -> ControllerChoice
 
 
 def varied_parameters(
-    disturbances: Disturbances, vehicle: Vehicle, level: int, controller: ControllerChoice
+    disturbances: Disturbances, vehicle: Vehicle, level: int, controller: LoadedController
 ) -> dict[str, Array]:
     """Return the parameters that vary between flights, as `samara.fly_many` takes them."""
     if level == 0:
@@ -217,7 +230,7 @@ def format_json(races: Sequence[Race]) -> str:
     return f"[\n{rows}\n]\n"
 
 
-def _label(controller: ControllerChoice) -> str:
+def _label(controller: LoadedController) -> str:
     choice = coerce_controller_spec(controller)
     if isinstance(choice, ControllerSpec):
         return Path(choice.option_values["file"].folder).name if choice.name == "policy" else choice.name

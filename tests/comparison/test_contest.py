@@ -5,24 +5,24 @@ import pytest
 from support.command import call
 
 import samara
-from samara.compare.controllers import compare_controllers, controller_labels, require_thrust
+from samara.comparison.controllers import compare_on_trajectory, controller_labels, require_thrust
 from samara.control.geometric import geometric
 from samara.control.registry import controller_spec
 
 
 @pytest.fixture(scope="module")
 def entries():
-    return compare_controllers(
+    return compare_on_trajectory(
         samara.vehicle("iris_documented"), ("geometric", "pid"), trajectory_name="circle", winds=(0.0, 4.0)
     )
 
 
 def test_everyone_flies_the_same(entries):
     assert [(entry.controller, entry.wind) for entry in entries] == [
-        ("geometric", 0.0),
-        ("pid", 0.0),
-        ("geometric", 4.0),
-        ("pid", 4.0),
+        ("geometric", "0 m/s"),
+        ("pid", "0 m/s"),
+        ("geometric", "4 m/s"),
+        ("pid", "4 m/s"),
     ]
     first = entries[0].run.reference_position
     for entry in entries:
@@ -34,7 +34,7 @@ def test_everyone_flies_the_same(entries):
 
 def test_integral_action_leaves_no_offset_in_the_wind(entries):
     """At the end it hovers in 4 m/s: PID has no offset, the geometric controller without an integral has one."""
-    by_name = {entry.controller: entry.run.error[-1] for entry in entries if entry.wind == 4.0}
+    by_name = {entry.controller: entry.run.error[-1] for entry in entries if entry.wind == "4 m/s"}
     assert by_name["pid"] < 0.5 * by_name["geometric"]
 
 
@@ -43,7 +43,7 @@ def test_more_wind_than_thrust_is_refused():
     with pytest.raises(ValueError, match=r"at 2 m/s against a wind of 8 m/s needs 1\.04 N; its rotors give 0\.72 N"):
         require_thrust(samara.vehicle("crazyflie_documented"), 8.0, 2.0)
     with pytest.raises(ValueError, match="no trajectory 'spiral'; expected one of figure8, "):
-        compare_controllers(samara.vehicle("iris_documented"), ("geometric",), trajectory_name="spiral")
+        compare_on_trajectory(samara.vehicle("iris_documented"), ("geometric",), trajectory_name="spiral")
 
 
 def test_samara_compare(monkeypatch, capsys, tmp_path):
@@ -52,7 +52,7 @@ def test_samara_compare(monkeypatch, capsys, tmp_path):
     )
     assert (status, err) == (0, "")
     assert "geometric" in out
-    assert "| geometric | 0 |" in (tmp_path / "compare.md").read_text(encoding="utf-8")
+    assert "| geometric | 0 m/s |" in (tmp_path / "compare.md").read_text(encoding="utf-8")
     assert (tmp_path / "compare.png").read_bytes().startswith(b"\x89PNG")
     status, _, err = call(monkeypatch, capsys, "compare", "--controller", "magic")
     assert status == 2
@@ -83,11 +83,11 @@ def test_functions_of_ones_own_fly_beside_the_named(entries, tmp_path):
     def mine(state, reference, vehicle, controller_state):
         return controller(state, reference, vehicle, controller_state)
 
-    results = compare_controllers(
+    results = compare_on_trajectory(
         vehicle, (mine, controller_spec("geometric", speed=5.0)), trajectory_name="circle", winds=(4.0,)
     )
     assert [entry.controller for entry in results] == ["mine", "geometric speed=5"]
-    named = next(entry for entry in entries if (entry.controller, entry.wind) == ("geometric", 4.0))
+    named = next(entry for entry in entries if (entry.controller, entry.wind) == ("geometric", "4 m/s"))
     for entry in results:
         assert entry.rmse == pytest.approx(named.rmse, rel=1e-9)
     assert controller_labels((mine, mine, "pid")) == ["mine 1", "mine 2", "pid"]
@@ -100,7 +100,7 @@ def test_samara_compare_takes_the_function_of_a_file(monkeypatch, capsys, tmp_pa
         monkeypatch, capsys, "compare", "--trajectory", "circle", "--controller", f"{file}:mine", "--out", out_path
     )
     assert (status, err) == (0, "") and "mine" in out
-    assert "| mine | 0 |" in (tmp_path / "out" / "compare.md").read_text(encoding="utf-8")
+    assert "| mine | 0 m/s |" in (tmp_path / "out" / "compare.md").read_text(encoding="utf-8")
     broken = tmp_path / "broken.py"
     broken.write_text("import nothing_of_this_name")
     for word, sentence in (
@@ -110,4 +110,4 @@ def test_samara_compare_takes_the_function_of_a_file(monkeypatch, capsys, tmp_pa
         (f"{broken}:mine", f"{broken} does not run (ModuleNotFoundError: No module named 'nothing_of_this_name')"),
     ):
         status, _, err = call(monkeypatch, capsys, "compare", "--controller", word)
-        assert status == 2 and " ".join(err.split()) == f"samara: --controller {word}: {sentence}"
+        assert status == 2 and " ".join(err.split()) == f"samara: controller {word}: {sentence}"

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from samara.compare.race import draw_disturbances, format_json, format_markdown, race
-from samara.compare.race_score import RaceOutcome, score
+from samara.comparison.race import draw_disturbances, format_json, format_markdown, race
+from samara.comparison.race_score import RaceOutcome, score
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.plan.time_optimal import plan_racing_line
