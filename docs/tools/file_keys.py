@@ -81,8 +81,8 @@ OVERRIDES: dict[tuple[str, str], Key] = {
 """Keys of which one question of the reader does not tell everything: several forms, or a default that depends on others."""
 
 
-def _with_defaults(tables: Keys, table: str, record: Any) -> None:
-    """Set the defaults of the numbers that a table may leave out, which are those of a record."""
+def _set_defaults(tables: Keys, table: str, record: Any) -> None:
+    """Set the defaults of a table's optional numbers, the fields of a record."""
     for key, entry in tables[table].items():
         tables[table][key] = entry._replace(default=_default(getattr(record, key)))
 
@@ -114,9 +114,9 @@ def record_keys(origin: str = "probe.toml") -> Iterator[Keys]:
         return bool(originals["__contains__"](self, key))
 
     def take(self: Any, key: str, expected: str, default: Any = None) -> Any:
-        known = self.recorded.get(key)
+        previous = self.recorded.get(key)
         text = _default(default) if default is not None else NO_DEFAULT if key in self.optional_keys else REQUIRED
-        if known is None or not known.expected or (known.default == NO_DEFAULT and text != REQUIRED):
+        if previous is None or not previous.expected or (previous.default == NO_DEFAULT and text != REQUIRED):
             self.recorded[key] = Key(expected, text)
         return originals["take"](self, key, expected, default)
 
@@ -303,9 +303,9 @@ def scenario_keys() -> Keys:
         (folder / "hill.csv").write_text("0,0\n0,0\n", encoding="utf-8")
         for probe in probes:
             parse_scenario(probe, "probe.toml", folder=folder)
-    _with_defaults(tables, "rates", Rates())
-    _with_defaults(tables, "downwash", Downwash())
-    _with_defaults(tables, "collisions", Material())
+    _set_defaults(tables, "rates", Rates())
+    _set_defaults(tables, "downwash", Downwash())
+    _set_defaults(tables, "collisions", Material())
     del tables["drones[].autopilot.parameters"], tables["ground"]["file"]  # free names; `height_map` names the file
     for table in tables.values():
         table.pop("data", None)  # an argument from code

@@ -8,7 +8,7 @@ A page marks a table like this; the lines between the comments are replaced:
     <!-- /generated -->
 
 `keys FILE TABLE` has a row for each key of a table of a file, `options CONTROLLER,…` for each option. Their last column, the
-meaning, is written by hand on the page and kept; a row without one fails the test. `types FILE TABLE` has a row for each type
+meaning, is written by hand on the page and retained; a row without one fails the test. `types FILE TABLE` has a row for each type
 of a table, with the keys of that type, and `ranges FILE TABLE` the ranges of their units.
 """
 
@@ -74,6 +74,7 @@ def expected(entry: Key) -> str:
     text = entry.expected
     if text.startswith("one of "):
         return ", ".join(f"`{name}`" for name in text.removeprefix("one of ").split(", "))
+    text = text.replace("number that is not negative", "number ≥ 0")
     return re.sub(r"^(a|an) ", "", text) if text else "see below"
 
 
@@ -91,11 +92,11 @@ def types_table(file: str, name: str) -> str:
     shared |= {"speed", "from_deg"} if name == "wind[]" else set()  # of every wind that has a direction
     rows = []
     for type_name, keys in tables.items():
-        own = {key: entry for key, entry in keys.items() if key not in shared}
-        required = [f"`{key}`{_unit(entry)}" for key, entry in own.items() if entry.default == REQUIRED]
+        specific = {key: entry for key, entry in keys.items() if key not in shared}
+        required = [f"`{key}`{_unit(entry)}" for key, entry in specific.items() if entry.default == REQUIRED]
         optional = [
             f"`{key}`{_unit(entry)}" + (f" = {entry.default}" if entry.default != NO_DEFAULT else "")
-            for key, entry in own.items()
+            for key, entry in specific.items()
             if entry.default != REQUIRED
         ]
         cells = [f"`{type_name}`", ", ".join(required) or "–", ", ".join(optional) or "–"]
@@ -123,13 +124,13 @@ def _range(low: float, high: float) -> str:
 
 def ranges(file: str, name: str) -> str:
     """Return one sentence with the range of every unit in the tables of a type."""
-    found: dict[str, set[str]] = {}
+    limits_by_unit: dict[str, set[str]] = {}
     for key, keys in FILES[file]().items():
         for entry in keys.values() if key.startswith(f"{name}:") else ():
             if (numbers := NUMBERS.search(entry.expected)) and numbers[4]:
                 label = f"vectors in {numbers[4]}" if numbers[1] else numbers[4]
-                found.setdefault(label, set()).add(_range(float(numbers[2]), float(numbers[3])))
-    parts = [f"{label} {' or '.join(sorted(limits))}" for label, limits in sorted(found.items())]
+                limits_by_unit.setdefault(label, set()).add(_range(float(numbers[2]), float(numbers[3])))
+    parts = [f"{label} {' or '.join(sorted(limits))}" for label, limits in sorted(limits_by_unit.items())]
     return f"Ranges: {'; '.join(parts)}."
 
 
@@ -164,7 +165,7 @@ def controllers() -> str:
 
 
 def _option_names(name: str) -> str:
-    """Return the options of a controller; the many of `ilqr` have a table of their own."""
+    """Return the options of a controller; those of `ilqr` are in a separate table."""
     options = CONTROLLER_TYPES[name].option_parsers
     return (
         "[weights and horizon](#ilqr)" if name == "ilqr" else ", ".join(f"`{option}`" for option in options) or "none"

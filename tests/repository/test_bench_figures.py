@@ -45,15 +45,15 @@ def test_every_marker_is_closed():
 
 def test_no_figure_is_typed_by_hand():
     """A speed or a training time on a page is marked, or listed above with the reason."""
-    found, used = [], set()
+    unlisted, used = [], set()
     for page in pages():
         name, text = page.relative_to(REPOSITORY).as_posix(), page.read_text(encoding="utf-8")
         for line, shown in unmarked_figures(MEASURED_ONCE.sub("", text)):
             entries = [entry for entry in NOT_OF_BENCH if entry[0] == name and re.fullmatch(entry[1], shown)]
             used.update(entries)
             if not entries:
-                found.append(f"{name}:{line}: {shown}: mark it <!-- bench: … -->, or list it with a reason")
-    assert found == []
+                unlisted.append(f"{name}:{line}: {shown}: mark it <!-- bench: … -->, or list it with a reason")
+    assert unlisted == []
     assert used == set(NOT_OF_BENCH), "an entry of the list matches nothing: delete it"
 
 

@@ -50,14 +50,14 @@ def test_every_table_of_a_file_is_on_its_page(file):
     missing = []
     for name in FILES[file]():
         table = name.partition(":")[0]
-        found = f"keys {file} {table or 'top'}" in marked or f"types {file} {table}" in marked
-        if not found and table not in ELSEWHERE:
+        is_described = f"keys {file} {table or 'top'}" in marked or f"types {file} {table}" in marked
+        if not is_described and table not in ELSEWHERE:
             missing.append(name)
     assert missing == []
 
 
 def test_every_type_of_a_table_is_probed():
-    """A new task, event, wind or shape has a row; the keys that all winds share stand in a table of their own."""
+    """A new task, event, wind or shape has a row; the keys that all winds share are in one table."""
     page = read_page("scenario-file")
     for table, names in REGISTRIES.items():
         assert [name for name in names if f"|`{name}`|" not in section(f"types scenario {table}", "")] == []
@@ -80,13 +80,13 @@ def test_the_tables_of_the_vehicle_file_have_the_keys_that_its_reader_accepts():
     accepted = {re.sub(r"\[\]", "", name): set(keys) for name, keys in vehicle_keys().items()}
     accepted[""] -= {name for name in accepted if "." not in name}
     accepted["rotor rotors"] = (accepted.pop("rotor") | accepted.pop("rotors")) - {"motor", "servo"}
-    own = {name: keys for name, keys in accepted.items() if name in described}
-    assert {name: described[name] ^ keys for name, keys in own.items() if described[name] != keys} == {}
-    assert set(own) == set(described)
+    common = {name: keys for name, keys in accepted.items() if name in described}
+    assert {name: described[name] ^ keys for name, keys in common.items() if described[name] != keys} == {}
+    assert set(common) == set(described)
 
 
 def test_a_key_that_no_page_describes_is_found():
-    """The recorder sees what a reader asks for; a table without its meaning shows it."""
+    """The recorder notes every key that a reader requests; a key without a meaning shows."""
     with record_keys("mine.toml") as tables, pytest.raises(ScenarioError, match="wings"):
         parse_scenario('duration = 1.0\nwings = 2\n[[drones]]\nvehicle = "iris"\n', "mine.toml")
     assert tables[""]["duration"].expected == "a number above 0 and up to 86400"
