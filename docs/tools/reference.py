@@ -8,8 +8,8 @@ A page marks a table like this; the lines between the comments are replaced:
     <!-- /generated -->
 
 `keys FILE TABLE` has a row for each key of a table of a file, `options CONTROLLER,…` for each option. Their last column, the
-meaning, is written by hand on the page and retained; a row without one fails the test. `types FILE TABLE` has a row for each type
-of a table, with the keys of that type, and `ranges FILE TABLE` the ranges of their units.
+meaning, is written by hand on the page and retained; a row without one fails the test. `types FILE TABLE` has a row for each
+type of a table, with the keys of that type, and `ranges FILE TABLE` the ranges of their units.
 """
 
 import re
