@@ -5,10 +5,10 @@ with the same title is appended.
 A block of `text` shows what the command above it prints: each line, except that `…` stands for anything.
 """
 
-import gzip
 import re
 import runpy
 import shlex
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable
@@ -54,9 +54,9 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
 """Patterns of command lines that no test executes, with the reason."""
 READERS_FILES = {
     "flight.bbl": "tests/recordings/betaflight.bbl",
-    "flight.ulg": "tests/recordings/autopilots/px4.ulg.gz",
+    "docs/lessons/02_rotors.ipynb": "docs/lessons/02_rotors.ipynb",
 }
-"""Files that a reader of the pages has, such as a flight log, and those of the tests in their place."""
+"""Files that a reader of the pages has, such as a flight log or the lessons of the checkout, and those in their place."""
 
 
 class CommandLine(NamedTuple):
@@ -140,8 +140,8 @@ def run_page(page: Path, folder: Path, read_output: Callable[[], str]) -> None:
     `read_output` returns what was printed since its last call.
     """
     for name, source in READERS_FILES.items():
-        content = (REPOSITORY / source).read_bytes()
-        (folder / name).write_bytes(gzip.decompress(content) if source.endswith(".gz") else content)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPOSITORY / source, folder / name)
     output = None
     for step in page_steps(page):
         if isinstance(step, PageFile):
