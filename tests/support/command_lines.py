@@ -42,9 +42,10 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     ),
     (r"python -m (figures|tools|studies)\b.*", "draws a picture or repeats a study of the documentation"),
     (r"python -m tests\.fuzz .*", "the fuzzer; tests/repository/test_fuzz.py runs it"),
+    (r"python square\.py", "needs cflib and a flight in another terminal"),
     (
-        r"(python square\.py|samara fly forest\.toml|samara (train|race hall|fly hover)\b.* policy/.*)",
-        "needs another terminal or a GPU",
+        r"samara (train (race|navigate)|fly forest\.toml|race hall --controller policy/)\b.*",
+        "needs a GPU, or the policy trained on it",
     ),
     (r"python examples/\w+\.py.*", "tests/repository/test_examples.py runs it"),
     (r"samara (view|ros2|sticks)\b.*", "serves until Ctrl-C, or needs a device; tests/view and tests/link run it"),
