@@ -20,7 +20,7 @@ from support.repository import REPOSITORY, skip_or_fail
 
 import samara
 
-QUICK = {"docs/tutorials/first-flight.md"}
+QUICK = {"README.md", "docs/tutorials/first-flight.md"}
 
 
 def page_name(page):

@@ -44,7 +44,7 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     (r"python -m tests\.fuzz .*", "the fuzzer; tests/repository/test_fuzz.py runs it"),
     (r"python square\.py", "needs cflib and a flight in another terminal"),
     (
-        r"samara (train (race|navigate)|fly forest\.toml|race hall --controller policy/)\b.*",
+        r"samara (train (race|navigate)|fly forest\.toml|race hall --controller policy/).*",
         "needs a GPU, or the policy trained on it",
     ),
     (r"python examples/\w+\.py.*", "tests/repository/test_examples.py runs it"),
