@@ -102,7 +102,7 @@ def test_a_lesson_opens_anywhere(path):
     assert setup["metadata"]["tags"] == ["setup"] and f'"git+{urls["Repository"]}"' in cell_text(setup)
     github = urls["Repository"].removeprefix("https://github.com/")
     colab = f"https://colab.research.google.com/github/{github}/blob/main/docs/lessons/{path.name}"
-    assert f"[Open in Colab]({colab})" in text
+    assert f"[Open in Colab]({colab})" in text and f"]({colab})" in PAGE.read_text(encoding="utf-8")
     for target in LINK.findall(
         "\n".join(cell_text(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
     ):
