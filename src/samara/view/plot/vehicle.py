@@ -51,6 +51,7 @@ def vehicle_picture(vehicle: Vehicle) -> DetachedFigure:
             for spine in axes.spines.values():
                 spine.set_visible(False)
         _draw_ruler(top_view, half_width)
+        _draw_legend(rear_view, vehicle)
         mass = f"{1e3 * vehicle.mass:.4g} g" if vehicle.mass < 1.0 else f"{vehicle.mass:.4g} kg"
         figure.suptitle(
             escape_text(f"{vehicle.name}: {mass}, {len(vehicle.rotors)} rotors"), x=0.01, ha="left", fontsize=12
@@ -109,6 +110,27 @@ def _draw_top_view(axes: Axes, vehicle: Vehicle, half_width: float) -> None:
     )
     axes.text(0.0, 0.39 * half_width, "nose", ha="center", va="bottom", fontsize=8, color=NOSE_COLOUR)
     axes.plot(0.0, 0.0, "+", color=INK, markersize=11, zorder=7)
+
+
+def _draw_legend(axes: Axes, vehicle: Vehicle) -> None:
+    """Name the colours of the rotation directions that the vehicle has."""
+    from matplotlib.lines import Line2D
+
+    directions = ((1.0, CCW_COLOUR, "counter-clockwise"), (-1.0, CW_COLOUR, "clockwise"))
+    handles = [
+        Line2D([], [], marker="o", linestyle="none", markersize=9, color=colour, label=name)
+        for spin, colour, name in directions
+        if any(rotor.spin == spin for rotor in vehicle.rotors)
+    ]
+    if handles:
+        axes.legend(
+            handles=handles,
+            title="rotation, seen from above",
+            title_fontsize=8,
+            loc="lower right",
+            alignment="left",
+            frameon=False,
+        )
 
 
 def _is_above(other: Rotor, rotor: Rotor) -> bool:
