@@ -222,26 +222,39 @@ def test_sweep_changes_the_campaign(sweep):
     assert status == 2 and "out/small: holds another campaign" in err
 
 
-def test_sweep_takes_files_of_the_campaigns_folder_only(sweep, tmp_path):
+def test_sweep_copies_files_from_elsewhere(sweep):
+    """A vehicle and a policy outside the campaign's folder are copied to its results, from which rows are repeated."""
+    from samara.campaigns.store import open_store
+
     Path("inner").mkdir()
     Path("inner/small.toml").write_text(TEXT)
-    samara.save_vehicle(samara.vehicle("crazyflie"), "mine.toml")
-    status, _, err = sweep("inner/small.toml", "--vehicle", "mine.toml")
-    assert status == 2 and f"--vehicle mine.toml: expected a path in the campaign's folder {tmp_path}/inner" in err
-    assert not Path("out").exists()
+    samara.save_vehicle(samara.vehicle("crazyflie").replace(mass=0.03), "mine.toml")
+    assert sweep("inner/small.toml", "--vehicle", "mine.toml", "--no-record", "-o", "out")[0] == 0
+    assert '"drones.vehicle" = "changes/vehicle.toml"' in open_store("out").text
+    Path("mine.toml").unlink()
+    status, out, err = sweep("replay", "out", "--row", "1", "-o", "again.mcap")
+    assert (status, err) == (0, "") and "bit for bit" in out
+    assert samara.load_run("again.mcap").drone_records[0].vehicle.mass == 0.03
 
 
 def test_a_policy_replaces_the_controller_of_a_campaign(sweep):
     from samara.campaigns.campaign import load_campaign
-    from samara.cli.sweep import change_campaign
+    from samara.campaigns.changes import changed_campaign
+    from samara.scenario.changes import Changes
 
     loaded = load_campaign("small.toml")
     loaded = replace(loaded, settings=(*loaded.settings, ("drones[0].controller.horizon", 20)))
     Path("policy").mkdir()
-    changed = change_campaign(loaded, [], vehicle=None, controller="policy", seed=None)
-    settings = dict(changed.settings)
+    policy = trained_policy()
+    for name, content in policy.files:
+        Path("policy", name).write_bytes(content)
+    with changed_campaign(loaded, Changes(controller="policy")) as changed:
+        settings = dict(changed.settings)
     assert settings["drones.controller"] == "policy" and settings["drones.controller.file"] == "policy"
     assert "drones[0].controller.horizon" not in settings and changed.seed == 7
+    with changed_campaign(loaded, Changes(vehicle=policy.vehicle, controller=policy.folder)) as changed:
+        assert dict(changed.settings)["drones.controller.file"] == "changes/policy"
+        assert set(changed.named_files()) == {f"changes/policy/{name}" for name, _ in policy.files}
 
 
 def test_falsify_writes_the_case_into_a_folder(sweep):

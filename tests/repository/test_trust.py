@@ -16,7 +16,7 @@ SOURCE = Path(samara.__file__).parent
 MINTING = {"cli/fly.py", "cli/options.py", "scenario/changes.py", "scenario/load.py"}
 """Modules that may call `UserText` or `mark_user_text`"""
 TRUSTING = {"__init__.py", "scenario/__init__.py", "sim/fly.py", "sim/fly_many.py"} | {
-    *("comparison/controllers.py", "comparison/race.py"),
+    *("campaigns/changes.py", "campaigns/rerun.py", "comparison/controllers.py", "comparison/race.py"),
     *(f"cli/{name}.py" for name in ("compare", "fly", "link", "sweep", "view")),
 }
 """Modules that may use `samara.load_scenario` or change a scenario, which trusts what it is given: each a command, or a public

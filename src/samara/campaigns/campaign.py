@@ -16,14 +16,15 @@ Names are those of `samara.fly_many`, and `scenario.…` for any numeric setting
 """
 
 import hashlib
+import inspect
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os.path import relpath
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from samara.campaigns.distributions import (
     DISTRIBUTIONS,
@@ -85,7 +86,10 @@ class StoppingRule(NamedTuple):
 
 @dataclass(frozen=True)
 class Campaign:
-    """The definition of a campaign; `origin` names it in errors, `folder` is the folder of its files."""
+    """The definition of a campaign; `origin` names it in errors, `folder` is the folder of its files.
+
+    `controller` is a function that replaces the scenario's controller; no file can state it.
+    """
 
     name: str
     scenario: str
@@ -102,6 +106,7 @@ class Campaign:
     rank_by: str = "max_error"
     origin: str = "campaign"
     folder: str = ""
+    controller: Callable[..., Any] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,7 +130,11 @@ class Campaign:
         """
         if not row_settings:
             return self._read_once[0]
-        return load_scenario(self.file, {**dict(self.settings), **row_settings}, folder=Path(self.folder))
+        return self._load({**dict(self.settings), **row_settings})
+
+    def _load(self, settings: Mapping[str, object]) -> Scenario:
+        objects = None if self.controller is None else {"drones.controller": self.controller}
+        return load_scenario(self.file, settings, folder=Path(self.folder), objects=objects)
 
     def named_files(self) -> dict[str, Path]:
         """Every file that the campaign, its scenario and its vehicles name, by its path below the campaign's folder."""
@@ -136,7 +145,7 @@ class Campaign:
     def _read_once(self) -> tuple[Scenario, list[Path]]:
         """The scenario as all rows share it, and the paths of the files that it names."""
         with collect_named_files() as paths:
-            scenario = load_scenario(self.file, dict(self.settings), folder=Path(self.folder))
+            scenario = self._load(dict(self.settings))
         return scenario, paths
 
     def samples_path(self) -> Path:
@@ -152,11 +161,25 @@ class Campaign:
             *(self.scenario, self.seed, self.sampler, self.settings, self.factors, self.correlated),
             *(self.degraded, self.rank_by, self.flights if self.sampler in ("latin", GRID) else 0),
         ]
+        if self.controller is not None:
+            fields.append(function_source(self.controller))
         text = json.dumps([[type(value).__name__, value] for value in fields], default=str)
         digest = hashlib.sha256(text.encode())
         for name, path in sorted(self.named_files().items()):
             digest.update(name.encode() + b"\0" + hashlib.sha256(read_bytes(path)).digest())
         return digest.hexdigest()
+
+
+def function_source(function: Callable[..., Any]) -> str:
+    """Return the file of a function as text, or its source in a notebook; its name if there is none."""
+    definition = function if hasattr(function, "__code__") else type(function)
+    try:
+        file = inspect.getsourcefile(definition)
+        if file is not None and Path(file).is_file():
+            return f"{getattr(definition, '__qualname__', '')}\n{read_text(Path(file))}"
+        return inspect.getsource(definition)
+    except (OSError, TypeError, UnicodeDecodeError):
+        return str(getattr(definition, "__qualname__", definition))
 
 
 def load_campaign(path: str | Path) -> Campaign:

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from samara.campaigns.samples import scenario_settings
 from samara.campaigns.store import CAMPAIGN_FILE, FILES, Store, open_store, rows_to_record
 from samara.core.quantity import Scalar
 from samara.core.types import Array
+from samara.scenario.changes import load_function
 from samara.sim.fly import fly
 
 
@@ -26,10 +28,10 @@ class RerunResult(NamedTuple):
     same: bool
 
 
-def stored_campaign(store: Store) -> Campaign:
-    """Return the campaign of a folder, from its original file."""
+def stored_campaign(store: Store, controller: Callable[..., Any] | None = None) -> Campaign:
+    """Return the campaign of a folder, from its original file, flown by a controller function if that flew it."""
     folder = store.files.directory(FILES) if FILES in store.files.names() else store.folder / FILES
-    return parse_campaign(store.text, str(store.folder / CAMPAIGN_FILE), folder)
+    return replace(parse_campaign(store.text, str(store.folder / CAMPAIGN_FILE), folder), controller=controller)
 
 
 def recording_path(row: int) -> str:
@@ -37,12 +39,25 @@ def recording_path(row: int) -> str:
     return f"flown/row_{row}.mcap"
 
 
-def rerun_row(folder: str | Path, row: int, out: str | Path | None = None) -> RerunResult:
-    """Fly a row again by its number and record it to the MCAP file `out`, by default in the campaign's folder."""
+def rerun_row(
+    folder: str | Path, row: int, out: str | Path | None = None, *, controller: Callable[..., Any] | str | None = None
+) -> RerunResult:
+    """Fly a row again by its number and record it to the MCAP file `out`, by default in the campaign's folder.
+
+    `controller` is the function that flew the campaign, or `"file.py:function"`; for a campaign that a function flew.
+    """
     store = open_store(folder)
-    campaign = stored_campaign(store)
+    function = load_function(controller) if isinstance(controller, str) else controller
+    flown_by = store.metadata.get("controller")
+    if (flown_by is None) != (function is None):
+        expected = (
+            f"--controller FILE.py:{flown_by}, which flew it" if flown_by else "no controller: its file states it"
+        )
+        raise CampaignError(f"{folder}: expected {expected}")
+    campaign = stored_campaign(store, function)
     if campaign.fingerprint() != store.metadata["fingerprint"]:
-        raise CampaignError(f"{folder}: its scenario or table was changed since it flew; expected them as they were")
+        changed = "its scenario, its table or its controller function" if flown_by else "its scenario or table"
+        raise CampaignError(f"{folder}: {changed} was changed since it flew; expected them as they were")
     block = next(
         (candidate for candidate in store.blocks if candidate.first <= row < candidate.first + candidate.length), None
     )
@@ -108,7 +123,7 @@ def record_flights(
         path = store.folder / recording_path(row)
         if not store.files.has_file(recording_path(row)):
             try:
-                rerun = rerun_row(store.folder, row)
+                rerun = rerun_row(store.folder, row, controller=campaign.controller)
             except (ValueError, FloatingPointError) as error:  # the other rows are still recorded
                 saved.broken[row] = str(error)
                 continue

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from samara.campaigns.campaign import MAX_FLIGHTS, Campaign, CampaignError
 from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS, badness
 from samara.campaigns.samples import RowRange, arrow
+from samara.control.registry import controller_name
 from samara.core.atomic_files import parse_json, require_writable
 from samara.core.budget import MAX_TEXT_BYTES, read_bytes
 from samara.core.confined_folder import ConfinedFolder, lock_exclusively
@@ -216,6 +217,8 @@ def _read_metadata(entries: Scalar, origin: str) -> dict[str, Scalar]:
             raise table.error("blocks", blocks, expected)
         total += block[2]
     metadata["blocks"] = blocks
+    if "controller" in table:
+        metadata["controller"] = table.text("controller")
     if "backend" in table:
         metadata["backend"] = table.text("backend", choices=BACKENDS)
     if (confirmation := table.optional_table("confirmed")) is not None:
@@ -273,6 +276,8 @@ def _create(campaign: Campaign, text: str, folder: Path) -> Store:
         "packages": {name: package_version for name in PACKAGES if (package_version := _version(name))},
         "blocks": [],
     }
+    if campaign.controller is not None:
+        metadata["controller"] = controller_name(campaign.controller)
     store = Store(folder, metadata)
     store.add(campaign.flights)
     return store

@@ -1,6 +1,6 @@
 """`sweep`: fly a campaign into its folder, locally or on a cluster; an interrupted campaign resumes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from samara.campaigns.campaign import (
     parse_campaign,
     read_campaign,
 )
+from samara.campaigns.changes import changed_campaign
 from samara.campaigns.confidence import confidence_sequence
 from samara.campaigns.gpu_confirmation import LLVM, choose_backend, confirm_worst, confirmation_result, fly_batch
 from samara.campaigns.outcome import DEGRADED, OUTCOMES, PASS
@@ -23,6 +24,7 @@ from samara.campaigns.samplers import GRID
 from samara.campaigns.samples import RowRange
 from samara.campaigns.store import Store, exclusive_lock, open_or_create_store
 from samara.core.types import Array
+from samara.scenario.changes import Changes, ControllerChoice, SensorChoice, VehicleChoice, WindChoice
 
 BATCH_ROWS = 4096  # rows: a few seconds of flying, and a file of a few hundred kilobytes
 GPU_BATCH_ROWS = 1 << 18
@@ -45,6 +47,13 @@ def sweep(
     campaign: str | Path | Campaign,
     out: str | Path,
     *,
+    vehicle: VehicleChoice | None = None,
+    controller: ControllerChoice | None = None,
+    wind: WindChoice | None = None,
+    sensors: SensorChoice | None = None,
+    seed: int | None = None,
+    duration: float | None = None,
+    settings: Mapping[str, object] | None = None,
     additional_flights: int = 0,
     batch: int | None = None,
     backend: str = "auto",
@@ -57,6 +66,11 @@ def sweep(
     Args:
         campaign: a campaign or the path of its file.
         out: folder of the campaign; rows that it already has are not flown.
+        vehicle, controller, wind, sensors, seed, duration: changes of the scenario of all flights, as in `samara.fly`;
+            `seed` is that of the campaign. The folder gets copies of files from elsewhere and of `Vehicle` objects. Of a
+            controller function it gets the name: to resume the campaign or replay its flights, pass the function again. A
+            campaign cannot state wind and sensor objects.
+        settings: changes of other keys of the scenario; files that they name are in the campaign's folder.
         additional_flights: count of rows to append to the folder's previous request.
         batch: rows per batch; chosen by backend if None.
         backend: backend of `samara.fly_many`; "auto" is "pallas" if JAX has a GPU that can fly the campaign, else "llvm".
@@ -74,6 +88,27 @@ def sweep(
     parsed = (
         campaign if isinstance(campaign, Campaign) else parse_campaign(text, str(campaign), campaign_folder(campaign))
     )
+    changes = Changes(vehicle, controller, wind, sensors, seed, duration)
+    with changed_campaign(parsed, changes, settings) as changed:
+        if changed.controller is not None and ray is not None:
+            raise CampaignError(f"--ray {ray}: a controller function flies only locally; expected no cluster")
+        request = _Request(additional_flights, batch, backend, ray, progress, options)
+        return _sweep(changed, text if changed == parsed else campaign_toml(changed), out, request)
+
+
+class _Request(NamedTuple):
+    """How `sweep` flies: its arguments."""
+
+    additional_flights: int
+    batch: int | None
+    backend: str
+    ray: str | None
+    progress: ProgressCallback
+    options: dict[str, Any]
+
+
+def _sweep(parsed: Campaign, text: str, out: str | Path, request: _Request) -> Store:
+    additional_flights, batch, backend, ray, progress, options = request
     if batch is not None and batch < 1:
         raise CampaignError(f"batch is {batch}; expected at least 1 row")
     if additional_flights < 0 or (additional_flights and parsed.sampler == GRID):

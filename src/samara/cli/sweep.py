@@ -1,9 +1,9 @@
 """`samara sweep`: campaigns of many flights: fly, query, replay, report, search for failures."""
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,15 +13,19 @@ from samara.cli.console import FAILED, console, say, table
 from samara.cli.options import (
     CampaignFile,
     Require,
+    ScenarioController,
+    ScenarioDuration,
+    ScenarioSensors,
+    ScenarioVehicle,
     Seed,
     Settings,
+    Wind,
     argument,
     controller_option,
     default_command,
     option,
     out_option,
     seed_option,
-    vehicle_option,
 )
 from samara.core.sanitise import escape_control_characters
 
@@ -46,9 +50,12 @@ Folder = Annotated[Path, argument("Folder of a campaign that was flown.")]
 def run(
     campaign: CampaignFile,
     settings: Settings = None,
-    vehicle: Annotated[str | None, vehicle_option("the scenario's")] = None,
-    controller: Annotated[str | None, controller_option("the scenario's")] = None,
+    vehicle: ScenarioVehicle = None,
+    controller: ScenarioController = None,
+    wind: Wind = None,
+    sensors: ScenarioSensors = None,
     seed: Annotated[int | None, seed_option("the campaign's")] = None,
+    duration: ScenarioDuration = None,
     out: Annotated[Path | None, out_option("Folder for the campaign; default: out/NAME.")] = None,
     additional_flights: Annotated[
         int, option("--additional-flights", "Number of flights to add to those requested before.")
@@ -63,21 +70,31 @@ def run(
 ) -> None:
     """Fly a campaign. Resumes an interrupted campaign; no flight is flown twice.
 
-    A campaign that --set, --vehicle, --controller or --seed changes is another one: give it its own folder with --out.
+    A campaign that --set, --vehicle, --controller, --wind, --sensors, --seed or --duration changes is another one: give it its
+    own folder with --out.
     """
     from samara.campaigns.campaign import load_campaign
     from samara.campaigns.confidence import parse_requirement
     from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
     from samara.campaigns.sweep import outcome_counts, sweep
+    from samara.scenario.changes import load_function
+    from samara.scenario.file.overrides import parse_override
 
     requirement = parse_requirement(require) if require else None
     loaded = load_campaign(campaign)
-    changed = change_campaign(loaded, settings or [], vehicle=vehicle, controller=controller, seed=seed)
+    function = load_function(controller) if controller and ".py:" in controller else None
     folder = out or Path("out") / campaign.stem
     with _progress() as show_progress:
         store = sweep(
-            campaign if changed == loaded else changed,
+            campaign,
             folder,
+            vehicle=vehicle,
+            controller=function or controller,
+            wind=wind,
+            sensors=sensors,
+            seed=seed,
+            duration=duration,
+            settings=dict(map(parse_override, settings or [])),
             additional_flights=additional_flights,
             batch=batch,
             backend=backend,
@@ -88,7 +105,7 @@ def run(
     _print_outcomes(counts)
     _print_gpu_confirmation(store)
     if record:
-        _record_selected_flights(store, changed)
+        _record_selected_flights(store, replace(loaded, controller=function))
     say(f"rows   {folder}\npage   samara sweep report {folder}")
     say(f'query  samara sweep query {folder} "select outcome, count(*) from rows group by 1"')
     if requirement is not None:
@@ -96,48 +113,6 @@ def run(
         raise typer.Exit(
             check_requirement(requirement, sums | counts, sum(counts.values()), sequential=loaded.stop is not None)
         )
-
-
-def change_campaign(
-    campaign: "Campaign", settings: list[str], *, vehicle: str | None, controller: str | None, seed: int | None
-) -> "Campaign":
-    """Return the campaign with the changes of `--set`, `--vehicle`, `--controller` and `--seed`.
-
-    Files must be in the campaign's folder or below it: its results hold copies of them, from which flights are repeated.
-    """
-    from dataclasses import replace
-
-    from samara.core.toml import is_toml_path
-    from samara.scenario.changes import resolve_controller
-    from samara.scenario.file.overrides import parse_override
-
-    changes = dict(campaign.settings) | dict(map(parse_override, settings))
-    if vehicle is not None:
-        changes = _remove_settings(changes, "vehicle")
-        changes["drones.vehicle"] = _campaign_path(campaign, "--vehicle", vehicle) if is_toml_path(vehicle) else vehicle
-    if controller is not None:
-        changes = _remove_settings(changes, "controller")
-        if isinstance(resolve_controller(controller), str):
-            changes["drones.controller"] = controller
-        else:
-            changes["drones.controller"] = "policy"
-            changes["drones.controller.file"] = _campaign_path(campaign, "--controller", controller)
-    return replace(campaign, settings=tuple(sorted(changes.items())), seed=campaign.seed if seed is None else seed)
-
-
-def _remove_settings(settings: Mapping[str, object], key: str) -> dict[str, object]:
-    """Return the settings without those of a key of the drones, such as `drones.controller.horizon`."""
-    pattern = re.compile(rf"drones(\[\d+\])?\.{key}(\..*)?")
-    return {name: value for name, value in settings.items() if not pattern.fullmatch(name)}
-
-
-def _campaign_path(campaign: "Campaign", flag: str, path: str) -> str:
-    """Return a path relative to the campaign's folder; raise ValueError if it is not in it or below it."""
-    folder = Path(campaign.folder).resolve()
-    try:
-        return Path(path).resolve().relative_to(folder).as_posix()
-    except ValueError:
-        raise ValueError(f"{flag} {path}: expected a path in the campaign's folder {folder}, or below it") from None
 
 
 @app.command("query")
@@ -174,11 +149,14 @@ def replay(
     row: Annotated[int, option("--row", "Row to replay, by its number.", min=0)],
     out: Annotated[Path | None, out_option("File for the recording (.mcap); default: in the folder.")] = None,
     view: Annotated[bool, option("--view", "Show the flight in the browser afterwards.")] = False,
+    controller: Annotated[
+        str | None, controller_option("the campaign's; a function that flew it is needed again")
+    ] = None,
 ) -> None:
     """Replay one row bit for bit with a recording; exits with status 1 if it does not end as in the row."""
     from samara.campaigns.rerun import rerun_row
 
-    rerun = rerun_row(folder, row, out)
+    rerun = rerun_row(folder, row, out, controller=controller)
     for name, value in rerun.values.items():
         say(f"{name} = {value:.6g}")
     say(f"{rerun.outcome} {rerun.reason}".strip())

@@ -122,14 +122,14 @@ def _load_changed(
         entries = sensor_entries(changes.sensors)
         has_objects = any(isinstance(entry, Sensor) for entry in entries)
         (objects if has_objects else settings)["drones.sensors"] = mark_user_text(entries)
-    settings |= _number_settings(changes)
+    settings |= number_settings(changes)
     return load_scenario(name_or_path, settings, effects=effects, objects=objects)
 
 
 def _change_loaded(scenario: Scenario, changes: Changes, effects: Sequence[EffectOption]) -> Scenario:
     """Return a loaded scenario with its parts replaced."""
     file = TomlFile(scenario.name, ScenarioError)
-    numbers = TomlTable(_number_settings(changes), file)
+    numbers = TomlTable(number_settings(changes), file)
     if "seed" in numbers:
         scenario = replace(scenario, seed=read_seed(numbers))
     if "duration" in numbers:
@@ -167,7 +167,7 @@ def _file_tables(scenario: Scenario, key: str) -> list[dict[str, Any]]:
     return text_tables(scenario.text, f"{scenario.name}.toml", scenario.settings, key) if scenario.text else []
 
 
-def _number_settings(changes: Changes) -> dict[str, object]:
+def number_settings(changes: Changes) -> dict[str, object]:
     """Return seed and duration as settings; NumPy's numbers become Python's."""
     settings: dict[str, object] = {}
     if changes.seed is not None:

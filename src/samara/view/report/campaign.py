@@ -323,6 +323,8 @@ def _format_bound(x: float) -> str:
 
 def _fan(campaign: Campaign, store: Store, rows: CampaignRows) -> list[Html]:
     """Fly some rows again: a third of them the worst, the others evenly spread over the campaign."""
+    if function := store.metadata.get("controller"):
+        return [faint_paragraph(f"Flown by the function {function}, which is not in the folder: no trajectories.")]
     if campaign.fingerprint() != store.metadata["fingerprint"]:
         return [faint_paragraph("The scenario has changed since the campaign: no trajectories.")]
     worst = worst_rows(store, campaign, MAX_TRAJECTORIES // 3).tolist()
