@@ -42,7 +42,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "ros2": ("samara ros2 hover", "samara ros2 hover --controller mine.py:control --lockstep"),
     "sticks": ("samara sticks", "samara sticks /dev/input/js0 --calibrate -o sticks.toml"),
     "info": ("samara info out/pid/run.mcap", "samara info flight.ulg"),
-    "plot": ("samara plot out/pid/run.mcap", "samara plot out/pid/run.mcap -o pictures"),
+    "plot": ("samara plot out/pid/run.mcap", "samara plot flight.ulg -o pictures"),
     "report": (
         "samara report out/pid/run.mcap",
         "samara report out/pid/run.mcap out/hover/latest/run.mcap -o both.html",

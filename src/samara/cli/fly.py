@@ -14,6 +14,8 @@ import typer
 from samara.cli.console import FAILED, INTERRUPTED, check_mark, command_text, console, progress_bar, say, table
 from samara.cli.options import (
     Browser,
+    Columns,
+    Flight,
     Port,
     Realtime,
     Recording,
@@ -411,9 +413,15 @@ def diff(
     _report_difference(first_difference(first_run, second_run))
 
 
-def info(run: Recording) -> None:
-    """Show the contents of a recording: scenario, vehicles, versions, streams, and whether it is complete."""
+def info(run: Flight, columns: Columns = None) -> None:
+    """Show the contents of a recording, or the flights of a log: format, duration, and signals with rates and units."""
+    from samara.identify.log_run import describe_log, is_recording
+    from samara.identify.readers.registry import read_log
     from samara.record.recording import describe, read_recording
 
-    for name, text in describe(read_recording(run)):
+    if is_recording(run, columns):
+        lines = describe(read_recording(run))
+    else:
+        lines = [line for log in read_log(run, columns) for line in describe_log(log)]
+    for name, text in lines:
         say(f"{name:24s} {text}")

@@ -77,6 +77,7 @@ Outputs = Annotated[str, option("--outputs", "Quantity that is linear in a motor
 Plot = Annotated[bool, option("--plot/--no-plot", "Draw a picture.")]
 PolicyFolder = Annotated[Path, argument("Folder of a policy.")]
 Port = Annotated[int, option("--port", "Port of the page, on this machine only; 0: any free port.")]
+Flight = Annotated[Path, argument("Recording (run.mcap) or flight log.")]
 Recording = Annotated[Path, argument("Recording (run.mcap).")]
 Realtime = Annotated[bool, option("--realtime/--no-realtime", "Fly no faster than real time.")]
 Require = Annotated[

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from samara.cli.console import progress_bar, say
-from samara.cli.options import Recording, argument, option, out_option, split_words
+from samara.cli.options import Columns, Flight, Recording, argument, option, out_option, split_words
 
 SUBJECT_HELP = (
     "Subjects, separated by commas: position, velocity, attitude, rates, motors, wind, battery, estimate, spectra, path, top. "
@@ -14,30 +14,39 @@ SUBJECT_HELP = (
 
 
 def plot(
-    run: Recording,
+    run: Flight,
     subject: Annotated[str, option("--subject", SUBJECT_HELP)] = "",
     out: Annotated[Path | None, out_option("Folder for the pictures; default: beside the recording.")] = None,
+    columns: Columns = None,
 ) -> None:
-    """Draw a recording, one PNG file per subject."""
-    from samara.record.load import load_run
+    """Draw a recording or a flight log, one PNG file per subject."""
+    from samara.identify.log_run import load_flight
     from samara.view.plot.plots import draw_all
 
-    for path in draw_all(load_run(run, all_rows=False), out or run.with_suffix(""), split_words(subject)):
+    flight = load_flight(run, columns, all_rows=False)
+    if not flight.is_simulated:
+        for line in flight.logs:
+            say(f"! {line.message}")
+    folder = run.with_suffix("")
+    if folder == run or folder.is_file():  # a log without suffix, or the unpacked file beside a gzipped one
+        folder = run.with_name(f"{run.name}_plots")
+    for path in draw_all(flight, out or folder, split_words(subject)):
         say(str(path))
 
 
 def report(
-    runs: Annotated[list[Path], argument("Recordings: one is described in full, several are compared.")],
+    runs: Annotated[list[Path], argument("Recordings or flight logs: one is described in full, several are compared.")],
     out: Annotated[
         Path | None, out_option("File for the page (.html); default: beside the recording, for several report.html.")
     ] = None,
+    columns: Columns = None,
 ) -> None:
-    """Write a report on one recording, or a comparison of several, as one HTML file with its pictures."""
+    """Write a report on one flight, or a comparison of several, as one HTML file with its pictures."""
     from samara.view.report.report import report_files
 
     path = out or (runs[0].with_suffix(".html") if len(runs) == 1 else Path("report.html"))
     with progress_bar("drawing", transient=True) as (_, update):
-        report_files(runs, path, update)
+        report_files(runs, path, update, columns)
     say(str(path))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from samara.cli.console import console, handle_interrupts
 from samara.cli.options import (
     Browser,
+    Columns,
     Port,
     ScenarioController,
     ScenarioDuration,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 RECORDING = ".mcap"
 SIH_VEHICLE = "iris_documented"  # a quadrotor X, numbered as PX4's sihsim_quadx
-SOURCES_HELP = "Scenario to fly (a shipped name or a .toml file), or recordings (run.mcap) to show side by side."
+SOURCES_HELP = "Scenario to fly (a shipped name or a .toml file), or recordings and flight logs to show side by side."
 
 Wait = Annotated[bool, option("--wait/--no-wait", "Start when the first browser shows the page, or at once.")]
 
@@ -54,6 +55,7 @@ def view(
     instances: Annotated[
         int | None, option("--instances", "Number of PX4 instances with --px4-sih: UDP 19410, …")
     ] = None,
+    columns: Columns = None,
 ) -> None:
     """Show a flight in the browser: fly a scenario live, or play recordings. Ctrl-C ends it; the flight is not recorded."""
     from samara.scenario.changes import Changes
@@ -76,9 +78,9 @@ def view(
     if not px4_sih and instances is not None:
         raise ValueError("--instances applies only to --px4-sih; expected it as well")
     names = sources or ["waypoints"]
-    recordings = [name for name in names if name.endswith(RECORDING)]
+    recordings = [name for name in names if _is_flight(name)]
     if recordings and len(recordings) < len(names):
-        raise ValueError(f"{', '.join(names)}: expected recordings (.mcap) or one scenario, not both")
+        raise ValueError(f"{', '.join(names)}: expected recordings or one scenario, not both")
     if not recordings and len(names) > 1:
         raise ValueError(f"{', '.join(names)}: expected one scenario; only recordings are shown side by side")
     if recordings and changing:
@@ -89,7 +91,7 @@ def view(
             if px4_sih:
                 viewer = _sih(vehicle or SIH_VEHICLE, 1 if instances is None else instances, port)
             elif recordings:
-                viewer = _replay(names, port, speed)
+                viewer = _replay(names, port, speed, columns)
             else:
                 changes = Changes(vehicle, controller, wind, sensors, seed, duration)
                 viewer = _live(names[0], changes, parse_settings(settings or []), port, speed)
@@ -113,11 +115,20 @@ def _live(name: str, changes: "Changes", settings: dict[str, object], port: int,
     return Live(scenario if changes.duration is not None else extend_duration(scenario), port=port, speed=speed)
 
 
-def _replay(names: list[str], port: int, speed: float) -> "ReplayViewer":
+def _is_flight(name: str) -> bool:
+    """Whether a name is a recording or a flight log rather than a scenario."""
+    from samara.scenario.file import scenario_names
+
+    return name.endswith(RECORDING) or not (
+        name.endswith(".toml") or name in scenario_names() or not Path(name).exists()
+    )
+
+
+def _replay(names: list[str], port: int, speed: float, columns: "Path | None") -> "ReplayViewer":
     require_viser()
     from samara.view.web.replay import ReplayViewer, load_runs
 
-    runs, labels = load_runs([Path(name) for name in names])
+    runs, labels = load_runs([Path(name) for name in names], columns)
     return ReplayViewer(runs, labels, port=port, speed=speed)
 
 

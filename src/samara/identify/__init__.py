@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from samara.identify.flight_log import FlightLog, Signal
     from samara.identify.identification import Identification, IdentifiedVehicle, ParameterEstimate, identify
     from samara.identify.log_checks import check
+    from samara.identify.log_run import load_flight
     from samara.identify.manoeuvres import FlightVolume
     from samara.identify.readers import read_log, read_logs
     from samara.identify.scores import cross_validate, error_ratios, pool_scores, validate
@@ -32,6 +33,7 @@ __all__ = [
     "cross_validate",
     "error_ratios",
     "identify",
+    "load_flight",
     "plan_flight",
     "pool_scores",
     "read_log",

@@ -29,6 +29,11 @@ class FlightArrays:
     tables: Mapping[str, RecordedStream]
 
     @property
+    def is_simulated(self) -> bool:
+        """Whether the simulated environment is known; it is not for a real flight, read from a log."""
+        return "environment" in self.tables
+
+    @property
     def time(self) -> Array:
         """Time of every logged state, (m,)  [s]."""
         return self.tables["state"].time

@@ -104,16 +104,28 @@ def metric_value(drone_record: "DroneRecord", name: str, unit: str | None = None
     return MetricValue(metric.label, metrics.metric(name), metric.unit if unit is None else unit, metric.note(metrics))
 
 
+def available_metrics(drone_record: "DroneRecord", names: Iterable[str]) -> list[MetricValue]:
+    """Return metrics by name, without those that need a stream or field that a flight log does not have."""
+    values = []
+    for name in names:
+        try:
+            values.append(metric_value(drone_record, name))
+        except KeyError:
+            if drone_record.is_simulated:
+                raise
+    return [metric for metric in values if metric.value != -math.inf]
+
+
 def summary(drone_record: "DroneRecord") -> Summary:
     """Return the metrics of one drone that are printed after a flight."""
+    made_by = {"vehicle": drone_record.vehicle.name, "controller": drone_record.controller}
     return Summary(
         [
-            MetricValue("vehicle", drone_record.vehicle.name),
-            MetricValue("controller", drone_record.controller),
-            *(metric_value(drone_record, name) for name in ("flight_time", "final_position")),
+            *(MetricValue(name, text) for name, text in made_by.items() if drone_record.is_simulated),
+            *available_metrics(drone_record, ("flight_time", "final_position")),
             *_tracking(drone_record),
-            metric_value(drone_record, "max_tilt_deg"),
-            *([metric_value(drone_record, "max_rotor_speed")] if drone_record.vehicle.rotors else []),
+            *available_metrics(drone_record, ("max_tilt_deg",)),
+            *(available_metrics(drone_record, ("max_rotor_speed",)) if drone_record.vehicle.rotors else []),
             *_final_charge(drone_record),
             *_clipped_commands(drone_record),
         ]
@@ -139,6 +151,8 @@ def report_values(drone_record: "DroneRecord") -> Summary:
 def _tracking(drone_record: "DroneRecord") -> list[MetricValue]:
     """The tracking error in flight; at the end the landing error, or the position error in the air."""
     metrics, rows = drone_record.metrics, []
+    if not drone_record.is_simulated:
+        return []
     if metrics.squared_error.samples:
         rows = [metric_value(drone_record, name) for name in ("rms_error", "max_error")]
     if not metrics.airborne_samples.total:
@@ -160,19 +174,19 @@ def _estimate(drone_record: "DroneRecord") -> list[MetricValue]:
 
 def _motion(drone_record: "DroneRecord") -> list[MetricValue]:
     names = ["flight_time", "distance", "max_height", "max_speed", "max_tilt_deg", "max_angular_speed"]
-    if drone_record.metrics.metric("mean_wind_speed"):
+    if drone_record.is_simulated and drone_record.metrics.metric("mean_wind_speed"):
         names.append("mean_wind_speed")
-    return [metric_value(drone_record, name) for name in names]
+    return available_metrics(drone_record, names)
 
 
 def _effort(drone_record: "DroneRecord") -> list[MetricValue]:
     """Effort metrics: the command rate wears the motors; a command at its limit shows missing control authority."""
     if not drone_record.vehicle.rotors:
         return [metric_value(drone_record, name) for name in ("mean_thrust", "max_thrust")]
-    fastest = metric_value(drone_record, "max_rotor_speed")
+    fastest = available_metrics(drone_record, ["max_rotor_speed"])
     unit = "rad/s" if drone_record.vehicle.structure.actuation.name == "speed" else ""
     rows = [
-        fastest._replace(note=f", {60.0 * fastest.value / (2.0 * math.pi):.0f} rpm"),
+        *(speed._replace(note=f", {60.0 * speed.value / (2.0 * math.pi):.0f} rpm") for speed in fastest),
         metric_value(drone_record, "mean_command", unit),
     ]
     if drone_record.metrics.squared_command_rate.samples:
@@ -203,6 +217,8 @@ def _final_charge(drone_record: "DroneRecord") -> list[MetricValue]:
 def describe_drone(drone_record: "DroneRecord") -> str:
     """Describe one drone in a line: vehicle, controller, final position and tracking."""
     values = summary(drone_record)
+    if not drone_record.is_simulated:
+        return ", ".join(f"{name} {metric.text}" for name, metric in values.items())
     labels = ("position error, RMS", "landing error, horizontal", "final position error", "took off")
     errors = [f"{label} {values[label].text}" for label in labels if label in values]
     position = f"ends at {values['final position'].text}"
@@ -214,7 +230,15 @@ def describe_run(run: "Run") -> str:
     count, time = len(run.drone_records), float(run.drone_records[0].time[-1])
     drones = "1 drone" if count == 1 else f"{count} drones"
     crashed = ", ".join(run.crashed[:3]) + (", …" if len(run.crashed) > 3 else "")
-    end = "stopped early" if run.problem else f"crashed: {crashed}" if crashed else "no crash"
+    end = (
+        "from a flight log"
+        if not run.is_simulated
+        else "stopped early"
+        if run.problem
+        else f"crashed: {crashed}"
+        if crashed
+        else "no crash"
+    )
     log = "1 line of log" if len(run.logs) == 1 else f"{len(run.logs)} lines of log"
     lines = [f"Run {run.scenario}: {drones}, {time:.1f} s, {end}, {log}"]
     lines += [

@@ -23,11 +23,11 @@ from samara.scenario.meshes import CONTOUR_COLOUR, drawable_solids, outline
 from samara.scenario.world import World, recorded_world
 from samara.vehicles.shape import COLOURS, INK, PAPER
 from samara.view.plot.signals import (
-    HAS_DATA,
     MANY_DRONE_SUBJECTS,
     SEVERAL_DRONE_SUBJECTS,
     SUBJECTS,
     PlotSignal,
+    has_data,
     is_stationary,
     position_deviation,
     scale_length,
@@ -97,11 +97,12 @@ def event_marks(run: Run) -> list[Mark]:
 
 def available_subjects(flights: Sequence[LabelledRecord]) -> list[str]:
     """Return the subjects for which the flights hold data."""
-    return [
-        subject
-        for subject in ALL_SUBJECTS
-        if subject not in HAS_DATA or any(HAS_DATA[subject](track) for _, track in flights)
-    ]
+    return [subject for subject in ALL_SUBJECTS if any(has_data(subject, track) for _, track in flights)]
+
+
+def flights_with(subject: str, flights: Sequence[LabelledRecord]) -> list[LabelledRecord]:
+    """Return the flights that hold data for a subject."""
+    return [flight for flight in flights if has_data(subject, flight.track)]
 
 
 def require_subject(subject: str) -> str:
@@ -144,13 +145,15 @@ def subject_figure(
 ) -> DetachedFigure | None:
     """Create the figure of one subject with a width in inches; None if the flights hold no data for it."""
     require_subject(subject)
+    if not (with_data := flights_with(subject, flights)):
+        return None
     with samara_style() as plt:
         if subject == "path":
             figure = plt.figure(figsize=(0.8 * width, 0.7 * width))
-            draw_paths(figure, (0.02, 0.03, 0.94, 0.9), flights)
+            draw_paths(figure, (0.02, 0.03, 0.94, 0.9), with_data)
         elif subject == "top":
             figure = plt.figure(figsize=(width, 0.66 * width))
-            draw_top(figure.add_axes((LEFT / width, 0.09, 1.0 - (LEFT + 1.35) / width, 0.8)), flights, world)
+            draw_top(figure.add_axes((LEFT / width, 0.09, 1.0 - (LEFT + 1.35) / width, 0.8)), with_data, world)
         else:
             panels = subject_panels(subject, flights)
             if not panels:
@@ -167,16 +170,20 @@ def subject_figure(
 
 def subject_panels(subject_name: str, flights: Sequence[LabelledRecord]) -> list[Panel]:
     """One flight: a panel per signal with all its curves. Several flights: a panel per curve with all flights."""
+    with_data = flights_with(subject_name, flights)
     if len(flights) == 1:
+        if not with_data:
+            return []
         label, track = flights[0]
         signals = SUBJECTS[subject_name](track)
         if subject_name == "position":
-            position, error = signals
-            signals = [position_deviation(track) if is_stationary(track) else position, scale_length(error)]
+            position, *errors = signals
+            first = position_deviation(track) if is_stationary(track) else position
+            signals = [first, *map(scale_length, errors)]
         return [Panel(component.title, ((label, component),)) for component in signals]
     panels: dict[str, list[tuple[str, PlotSignal]]] = {}
     subject = (SEVERAL_DRONE_SUBJECTS if len(flights) <= MAX_INDIVIDUAL_FLIGHTS else MANY_DRONE_SUBJECTS)[subject_name]
-    for label, track in flights:
+    for label, track in with_data:
         for signal in subject(track):
             for component in signal.components():
                 panels.setdefault(component.title, []).append((label, component))
@@ -447,10 +454,12 @@ def draw_paths(
     for k, (label, track) in enumerate(flights):
         colour, p = COLOURS[k % len(COLOURS)], track.position[:: max(1, len(track.time) // 2000)]
         if individual:
-            reference = _mask_outside(track.reference_position[:: max(1, len(track.time) // 2000)], corners)
-            axes.plot(*reference.T, label="reference" if k == 0 else None, color=INK, linestyle=DASHES, linewidth=1.0)
+            if "reference" in track.tables:
+                reference = _mask_outside(track.reference_position[:: max(1, len(track.time) // 2000)], corners)
+                reference_label = "reference" if k == 0 else None
+                axes.plot(*reference.T, label=reference_label, color=INK, linestyle=DASHES, linewidth=1.0)
             axes.plot(p[:, 0], p[:, 1], np.full(len(p), corners[0][2]), color=INK, alpha=0.2, linewidth=1.0)
-            if len(flights) <= 3:
+            if len(flights) <= 3 and has_data("attitude", track):
                 _draw_frames(axes, track, 0.07 * float((corners[1] - corners[0]).max()))
         axes.plot(
             *p.T, color=colour, linewidth=1.8 if individual else 0.8, label=escape_text(label) if individual else None
@@ -517,14 +526,16 @@ def draw_top(axes: Axes, flights: Sequence[LabelledRecord], world: World | None 
     for k, (label, track) in enumerate(flights):
         colour, p = COLOURS[k % len(COLOURS)], track.position
         if individual:
-            reference = track.reference_position
-            reference_label = "reference" if k == 0 else None
-            axes.plot(
-                reference[:, 0], reference[:, 1], color=INK, linestyle=DASHES, linewidth=1.0, label=reference_label
-            )
-            rows = np.arange(0, len(p), max(1, len(p) // BODY_FRAME_COUNT))
-            nose = np.stack([np.cos(track.euler[rows, 2]), np.sin(track.euler[rows, 2])])
-            axes.quiver(*p[rows, :2].T, *nose, color=colour, width=0.003, scale=28, headwidth=4, zorder=3)
+            if "reference" in track.tables:
+                reference = track.reference_position
+                reference_label = "reference" if k == 0 else None
+                axes.plot(
+                    reference[:, 0], reference[:, 1], color=INK, linestyle=DASHES, linewidth=1.0, label=reference_label
+                )
+            if has_data("attitude", track):
+                rows = np.arange(0, len(p), max(1, len(p) // BODY_FRAME_COUNT))
+                nose = np.stack([np.cos(track.euler[rows, 2]), np.sin(track.euler[rows, 2])])
+                axes.quiver(*p[rows, :2].T, *nose, color=colour, width=0.003, scale=28, headwidth=4, zorder=3)
         axes.plot(
             p[:, 0],
             p[:, 1],
@@ -560,6 +571,8 @@ def _draw_solids(axes: Axes, world: World) -> None:
 
 
 def _draw_mean_wind(axes: Axes, track: DroneRecord) -> None:
+    if not track.is_simulated:
+        return
     mean = np.asarray(track.metrics.wind_W.mean)
     speed = float(np.hypot(mean[0], mean[1]))
     if speed < 0.05:
@@ -575,6 +588,7 @@ __all__ = ["ALL_SUBJECTS", "LabelledRecord", "available_subjects", "draw", "draw
 
 
 WIDTH, HEIGHT = 13.0, 8.0  # [in]
+OVERVIEW_PANELS = 3
 TEXT_LINE_HEIGHT = 0.16  # [in]: height of a line of event descriptions
 
 
@@ -603,14 +617,19 @@ def overview(run: Run) -> DetachedFigure:
     time_range = float(time[0]), float(max(time[-1], time[0] + 1e-3))
     with samara_style() as plt:
         figure = plt.figure(figsize=(WIDTH, HEIGHT))
-        rectangles = [(0.055, bottom + (2 - k) * step, 0.485, step - 0.06) for k in range(3)]
-        first = _draw_stack(figure, _overview_panels(flights), names, rectangles, marks, time_range)
+        panels, with_path = _overview_panels(flights), flights_with("path", flights)
+        step *= 3.0 / len(panels)
+        width = 0.485 if with_path else 0.93
+        rectangles = [(0.055, bottom + (len(panels) - 1 - k) * step, width, step - 0.06) for k in range(len(panels))]
+        first = _draw_stack(figure, panels, names, rectangles, marks, time_range)
         if 1 < len(names) <= MAX_INDIVIDUAL_FLIGHTS:
             for number, name in enumerate(names):
                 first.plot([], [], color=COLOURS[number], label=escape_text(name))
             legend_above(first, len(names))
         write_events(figure, descriptions, 0.055, 0.06 / HEIGHT, TEXT_LINE_HEIGHT / HEIGHT)
-        if is_flat(flights):  # the free space shows the paths from above
+        if not with_path:
+            pass
+        elif is_flat(flights):  # the free space shows the paths from above
             draw_paths(figure, (0.555, 0.42, 0.41, 0.505), flights, spread=0.1)
             draw_top(
                 figure.add_axes((0.605, 0.065, 0.37, 0.345)), flights, recorded_world(run.attachments), legend=False
@@ -620,6 +639,8 @@ def overview(run: Run) -> DetachedFigure:
         first_record = run.drone_records[0]
         suffix = f" and {len(names) - 1} more" if len(names) > 1 else ""
         title = f"{run.scenario} · {first_record.vehicle.name}{suffix} · {first_record.controller} control"
+        if not run.is_simulated:
+            title = f"{run.scenario} · {run.metadata['description']}"
         figure.suptitle(escape_text(title), fontweight="bold", color=INK, y=0.985)
         return figure
 
@@ -627,6 +648,9 @@ def overview(run: Run) -> DetachedFigure:
 def _overview_panels(flights: list[LabelledRecord]) -> list[Panel]:
     """Return position, attitude and motors; for several drones the distinguishable curves: height, error and motors."""
     if len(flights) == 1:
-        return [subject_panels(subject, flights)[0] for subject in ("position", "attitude", "motors")]
+        subjects = [name for name in ("position", "attitude", "rates", "motors") if flights_with(name, flights)]
+        if len(subjects) > OVERVIEW_PANELS:
+            subjects.remove("rates")
+        return [subject_panels(subject, flights)[0] for subject in subjects]
     _, _, height, error, *_ = subject_panels("position", flights)
     return [height, error, subject_panels("motors", flights)[0]]

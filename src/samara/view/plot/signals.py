@@ -75,6 +75,8 @@ class PlotSignal(NamedTuple):
 
 def position(track: DroneRecord) -> list[PlotSignal]:
     """p_W with its reference, and the distance between them."""
+    if "reference" not in track.tables:
+        return [PlotSignal("Position", "m", AXES, track.time, track.position)]
     reference = (track.time, track.reference_position)
     return [PlotSignal("Position", "m", AXES, track.time, track.position, reference), position_error(track)]
 
@@ -90,7 +92,9 @@ def position_error(track: DroneRecord) -> PlotSignal:
 
 def is_stationary(track: DroneRecord) -> bool:
     """Whether the path is so short that a plot of the position would show straight lines."""
-    return bool(len(tracking_rows(track)) and np.ptp(track.position, axis=0).max() < MIN_MOTION)
+    return bool(
+        "reference" in track.tables and len(tracking_rows(track)) and np.ptp(track.position, axis=0).max() < MIN_MOTION
+    )
 
 
 def position_deviation(track: DroneRecord) -> PlotSignal:
@@ -109,8 +113,9 @@ def scale_length(signal: PlotSignal) -> PlotSignal:
 
 def velocity(track: DroneRecord) -> list[PlotSignal]:
     """v_W with its reference, and the speed."""
+    reference = (track.time, track.tables["reference"]["v_W"]) if "reference" in track.tables else None
     return [
-        PlotSignal("Velocity", "m/s", AXES, track.time, track.velocity, (track.time, track.tables["reference"]["v_W"])),
+        PlotSignal("Velocity", "m/s", AXES, track.time, track.velocity, reference),
         PlotSignal("Speed", "m/s", ("speed",), track.time, track.speed[:, None]),
     ]
 
@@ -123,7 +128,7 @@ def attitude(track: DroneRecord) -> list[PlotSignal]:
 
 def _attitude_with_reference(track: DroneRecord) -> list[PlotSignal]:
     angles, tilt = actual_attitude(track)
-    reference = reference_attitude(track)
+    reference = reference_attitude(track) if "reference" in track.tables else None
     if reference is None:
         return [angles, tilt]
     rows, reference_angles = reference
@@ -184,19 +189,18 @@ def motors(track: DroneRecord) -> list[PlotSignal]:
     actuation = track.vehicle.structure.actuation.name
     unit, command_title = ("rad/s", "Commanded speed") if actuation == "speed" else ("1", f"Command ({actuation})")
     limits = motor_command_limits(track.vehicle)
-    return [
-        PlotSignal(
-            "Rotor speed",
-            "rad/s",
-            names,
-            track.time,
-            track.rotor_speed,
-            limits=speed_limits(track.vehicle),
-            homogeneous=True,
-            scale_rows=np.flatnonzero(track.airborne) if track.airborne.any() else None,
-        ),
-        PlotSignal(command_title, unit, names, track.command_time, track.command, None, limits, None, True),
-    ]
+    command = PlotSignal(command_title, unit, names, track.command_time, track.command, None, limits, None, True)
+    if not track.is_simulated:
+        return [*([_rotor_speed(track, names)] if track.rotor_speed.size else []), command]
+    airborne = np.flatnonzero(track.airborne) if track.airborne.any() else None
+    speeds = _rotor_speed(track, names)._replace(limits=speed_limits(track.vehicle), scale_rows=airborne)
+    return [speeds, command]
+
+
+def _rotor_speed(track: DroneRecord, names: tuple[str, ...]) -> PlotSignal:
+    """Ω of every rotor."""
+    speeds = track.rotor_speed
+    return PlotSignal("Rotor speed", "rad/s", names[: speeds.shape[1]], track.time, speeds, homogeneous=True)
 
 
 def wind(track: DroneRecord) -> list[PlotSignal]:
@@ -205,7 +209,10 @@ def wind(track: DroneRecord) -> list[PlotSignal]:
 
 
 def battery(track: DroneRecord) -> list[PlotSignal]:
-    """Charge, bus voltage and current of a vehicle with a battery."""
+    """Charge, bus voltage and current of a vehicle with a battery; of a real flight the measured voltage."""
+    if not track.is_simulated and "battery" in track.tables:
+        measured = track.tables["battery"]
+        return [PlotSignal("Voltage", "V", ("measured",), measured.time, measured["voltage"][:, None])]
     bus = recorded_supply(track)
     if bus is None:
         return []
@@ -257,8 +264,10 @@ def _band(track: DroneRecord, field: str, scale: float = 1.0) -> Array | None:
 
 def spectra(track: DroneRecord) -> list[PlotSignal]:
     """√S(f) of angular velocity and commands, by Welch's method; `time` of the signals is the frequency [Hz]."""
-    metrics, rate_signal, command_signal = track.metrics, rates(track)[0], motors(track)[-1]
-    return [*_spectrum(rate_signal, metrics.rate_spectrum), *_spectrum(command_signal, metrics.command_spectrum)]
+    metrics, signals = track.metrics, []
+    if _has_field("omega_B.x")(track):
+        signals = _spectrum(rates(track)[0], metrics.rate_spectrum)
+    return [*signals, *_spectrum(motors(track)[-1], metrics.command_spectrum)]
 
 
 def _spectrum(signal: PlotSignal, spectrum: Spectrum) -> list[PlotSignal]:
@@ -292,13 +301,28 @@ SEVERAL_DRONE_SUBJECTS: dict[str, Callable[[DroneRecord], list[PlotSignal]]] = {
 MANY_DRONE_SUBJECTS: dict[str, Callable[[DroneRecord], list[PlotSignal]]] = {**SUBJECTS, "attitude": actual_attitude}
 """Subjects of many drones, without curves that take long to compute and would not be visible."""
 
+
+def _has_field(field: str) -> Callable[[DroneRecord], bool]:
+    """Return a predicate: whether the stream `state` has a field; that of a flight log may lack any."""
+    return lambda track: field in track.tables["state"].fields
+
+
 HAS_DATA: dict[str, Callable[[DroneRecord], bool]] = {
-    "wind": lambda track: bool(track.wind.any()),
-    "battery": lambda track: track.vehicle.has("battery"),
+    **dict.fromkeys(("position", "path", "top"), _has_field("p_W.x")),
+    "velocity": _has_field("v_W.x"),
+    "attitude": _has_field("q_WB.w"),
+    "rates": _has_field("omega_B.x"),
+    "wind": lambda track: track.is_simulated and bool(track.wind.any()),
+    "battery": lambda track: track.vehicle.has("battery") if track.is_simulated else "battery" in track.tables,
     "estimate": lambda track: "estimate" in track.tables,
     "spectra": lambda track: len(track.time) >= MIN_SPECTRUM_ROWS,
 }
 """Predicates that a recording holds data for a subject; subjects without a predicate always have data."""
+
+
+def has_data(subject: str, track: DroneRecord) -> bool:
+    """Whether a flight holds data for a subject."""
+    return subject not in HAS_DATA or HAS_DATA[subject](track)
 
 
 # Quantities computed from a recording -----------------------------------------------------------------------------------

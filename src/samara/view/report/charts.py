@@ -25,6 +25,7 @@ from samara.view.plot.plots import (
     Panel,
     decimate,
     flight_ensemble,
+    flights_with,
     signal_range,
     subject_panels,
 )
@@ -58,7 +59,8 @@ class Charts:
     def add(self, subject: str, flights: Sequence[LabelledRecord], world: World | None = None) -> Html | None:
         """Create a figure with the charts of one subject; None if the flights hold no data for it."""
         if subject == "top":
-            charts = [path_map(flights, world)]
+            with_path = flights_with(subject, flights)
+            charts = [path_map(with_path, world)] if with_path else []
         else:
             over = "frequency" if subject == "spectra" else "time"
             names = [flight.label for flight in flights]
@@ -130,7 +132,7 @@ def path_map(flights: Sequence[LabelledRecord], world: World | None) -> dict[str
     for k, (label, track) in enumerate(flights):
         rows = np.arange(0, len(track.time), max(1, len(track.time) * len(flights) // (4 * MAX_POINTS)))
         colour = COLOURS[k % len(COLOURS)]
-        if len(flights) <= MAX_INDIVIDUAL_FLIGHTS:
+        if len(flights) <= MAX_INDIVIDUAL_FLIGHTS and "reference" in track.tables:
             reference = track.reference_position[rows]
             chart.add(
                 f"{label}, reference", colour, reference[:, 0], reference[:, 1], "dash", "reference", track.time[rows]

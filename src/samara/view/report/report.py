@@ -17,8 +17,9 @@ import numpy as np
 
 from samara.core.atomic_files import write_text
 from samara.core.coerce import is_number
+from samara.identify.log_run import load_flight
+from samara.identify.readers.registry import Columns
 from samara.record.diff import describe_vehicle_differences, distances, first_difference
-from samara.record.load import load_run
 from samara.record.metrics import report_tables, report_values, summary_table
 from samara.record.metrics.summary import format_value
 from samara.record.run import (
@@ -106,12 +107,22 @@ def write_report(
 
 
 def report_files(
-    recordings: Sequence[str | Path], path: str | Path, progress: Progress = lambda done, total: None
+    recordings: Sequence[str | Path],
+    path: str | Path,
+    progress: Progress = lambda done, total: None,
+    columns: Columns = None,
 ) -> Path:
-    """Write the report on recordings, given by their paths."""
+    """Write the report on recordings or flight logs, given by their paths.
+
+    Args:
+        recordings: the files.
+        path: HTML file to write.
+        progress: called with the index of the current subject and the subject count.
+        columns: the map of the columns of a CSV, as in `samara.identify.read_log`.
+    """
     all_rows = len(recordings) > 1  # a comparison needs every row
     return write_report(
-        [ReportRun(str(recording), load_run(recording, all_rows=all_rows)) for recording in recordings],
+        [ReportRun(str(recording), load_flight(recording, columns, all_rows=all_rows)) for recording in recordings],
         path,
         progress=progress,
     )
@@ -139,14 +150,14 @@ def _single_run_page(
         f"{run.scenario} – Samara",
         element("h1", run.scenario),
         faint_paragraph(run.metadata.get("description", "")),
-        element("p", _badges(expectation_results)),
+        element("p", _badges(expectation_results)) if run.is_simulated else None,
         _warning_card(run),
         element("figure", overview_picture),
         element("h2", "Results"),
         _metrics(run),
         _expectation_list(expectation_results),
         element("h2", "Setup"),
-        element("div", _run_card(flown), _vehicle_cards(run), class_="cards"),
+        element("div", _run_card(flown), _vehicle_cards(run) if run.is_simulated else None, class_="cards"),
         element("h2", "Events"),
         timeline_svg(run),
         _event_table(run),
@@ -269,7 +280,7 @@ def _run_card(flown: ReportRun) -> Html:
     drones = metadata_value(metadata, "drones")
     rows = [
         ("file", flown.path),
-        ("scenario", run.scenario),
+        ("scenario" if run.is_simulated else "flight", run.scenario),
         ("drones", str(len(run.drone_records))),
         ("controller", _short_list(track.controller for track in run.drone_records)),
         ("estimator", _short_list(drone.get("estimator", "") for drone in drones) if isinstance(drones, list) else ""),
@@ -373,6 +384,9 @@ def _occurrence_table(run: Run) -> Html | None:
 def _reproduce(flown: ReportRun) -> Html:
     """Show the commands that reproduce the flight, and the Python code that loads it."""
     name = Path(flown.path).name
+    if not flown.run.is_simulated:
+        commands = (f"samara {command} {shlex.quote(name)}" for command in ("plot", "view", "identify"))
+        return element("div", element("pre", "\n".join(commands)))
     text, settings = scenario_text(flown.run)
     lines = [flown.command or fly_command(flown.run.scenario, text, settings)]
     lines += [
@@ -453,8 +467,11 @@ def _comparison_page(flown: Sequence[ReportRun], progress: Progress) -> str:
         element("ul", [element("li", report_run, class_="bad") for report_run in problems]) if problems else None,
         element("h2", "Side by side"),
         _run_table(labels, flown, expectation_results),
-        element("h2", f"Against {labels[0]}"),
-        _difference_table(labels, flown),
+        *(
+            (element("h2", f"Against {labels[0]}"), _difference_table(labels, flown))
+            if all(report_run.run.is_simulated for report_run in flown)
+            else ()
+        ),
         element("h2", "Plots"),
         *_plots(charts, chart_figures),
         script=script(),
@@ -481,7 +498,7 @@ def _run_table(
     properties: list[tuple[str, list[str]]] = [
         ("scenario", [run.scenario for run in runs]),
         ("vehicle", [_short_list(track.vehicle.name for track in run.drone_records) for run in runs]),
-        ("controller", [_short_list(track.controller for track in run.drone_records) for run in runs]),
+        ("controller", [_short_list(track.controller for track in run.drone_records) or "–" for run in runs]),
         ("drones", [str(len(run.drone_records)) for run in runs]),
         ("seed", [run.metadata.get("seed", "–") for run in runs]),
         ("samara", [str(metadata_table(run.metadata, "versions").get("samara", "–")) for run in runs]),

@@ -11,8 +11,9 @@ import numpy as np
 
 from samara.core.algebra import ZERO
 from samara.core.types import Array
+from samara.identify.log_run import load_flight, scene_run
+from samara.identify.readers.registry import Columns
 from samara.plan.trajectory import Trajectory, hover
-from samara.record.load import load_run
 from samara.record.recorder import LogLine
 from samara.record.run import DroneRecord, Run, embedded_scenario
 from samara.scenario.world import recorded_world
@@ -209,10 +210,10 @@ def _decimate_path(positions: Array, drones: int) -> Array:
     return positions[np.linspace(0, len(positions) - 1, max_points).round().astype(int)]
 
 
-def load_runs(paths: Sequence[str | Path]) -> tuple[list[Run], list[str]]:
-    """Load recordings, labelled by file name, and by folder if names are equal."""
+def load_runs(paths: Sequence[str | Path], columns: Columns = None) -> tuple[list[Run], list[str]]:
+    """Load recordings and flight logs, labelled by file name, and by folder if names are equal."""
     files = [Path(path) for path in paths]
     names = [file.stem for file in files]
     if len(set(names)) < len(names):
         names = [f"{file.resolve().parent.name}/{file.stem}" for file in files]
-    return [load_run(file) for file in files], names
+    return [scene_run(load_flight(file, columns)) for file in files], names

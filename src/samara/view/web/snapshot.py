@@ -348,7 +348,7 @@ def _recorded_detail(track: DroneRecord, time: float, vision_sensors: Mapping[st
         tuple(state.tolist()),
         _latest_row(track, "command", time),
         environment,
-        Vec3(*_reference_position(track, time, state[:3]).tolist()),
+        Vec3(*_reference_position(track, time, state[:3]).tolist()) if "reference" in track.tables else None,
         track.controller,
         "",
         _status(track, "landed", time),
