@@ -58,6 +58,9 @@ def test_a_log_without_position_is_drawn_and_reported_without_it(tmp_path):
     assert [file.stem for file in draw_all(run, tmp_path / "out")] == ["rates", "motors", "spectra"]
     with pytest.raises(ValueError, match="no data for 'position'; expected one of rates, motors, spectra"):
         run_figure(run, "position")
+    speeds, commands = subject_panels("motors", run_flights(run))
+    assert speeds.signals[0][1].names == commands.signals[0][1].names == ("motor 1", "motor 2", "motor 3", "motor 4")
+    assert speeds.signals[0][1].limits is None
     page = report_files([path], tmp_path / "report.html").read_text(encoding="utf-8")
     for text in ("Commanded speed", "position error", "From above", "took off", "placeholder", "samara replay"):
         assert text not in page, text

@@ -186,6 +186,8 @@ def motors(track: DroneRecord) -> list[PlotSignal]:
         torque = PlotSignal("Torque", "N m", BODY_AXES, track.command_time, track.command[:, 1:])
         return [PlotSignal("Thrust", "N", ("thrust",), track.command_time, track.command[:, :1]), torque]
     names = tuple(f"{k} {'ccw' if rotor.spin > 0 else 'cw'}" for k, rotor in enumerate(track.vehicle.rotors))
+    if not track.is_simulated:  # numbered as autopilots count
+        names = tuple(f"motor {k + 1}" for k in range(len(names)))
     actuation = track.vehicle.structure.actuation.name
     unit, command_title = ("rad/s", "Commanded speed") if actuation == "speed" else ("1", f"Command ({actuation})")
     limits = motor_command_limits(track.vehicle)
