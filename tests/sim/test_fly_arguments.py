@@ -310,7 +310,9 @@ def test_a_vehicle_file_is_not_a_scenario_nor_the_reverse(files, monkeypatch, ca
     )
     status, _, err = call(monkeypatch, capsys, "fly", "hover", "--vehicle", "scenarios/bare.toml")
     assert (status, err.count("\n")) == (2, 1)
-    assert err.startswith("samara: bare.toml is a scenario, not a vehicle; expected samara fly bare.toml")
+    assert err.startswith(
+        "samara: scenarios/bare.toml is a scenario, not a vehicle; expected samara fly scenarios/bare.toml"
+    )
 
 
 def test_the_keywords_are_in_the_signatures():

@@ -97,8 +97,9 @@ def parse_vehicle(
     problems: list[str] = []
     document = parse_document(text, origin, VehicleError)
     if "body" not in document and "drones" in document:
+        path = origin if folder is None else folder / origin
         raise VehicleError(
-            f"{origin} is a scenario, not a vehicle; expected samara fly {origin}, or samara.fly({origin!r}) in Python"
+            f"{path} is a scenario, not a vehicle; expected samara fly {path}, or samara.fly('{path}') in Python"
         )
     file = DataSheet(document, TomlFile(origin, VehicleError, problems))
     file.schema(SCHEMA)

@@ -113,9 +113,10 @@ def parse_scenario(
     """
     document = _document(text, origin, {**(settings or {}), **(objects or {})})
     if "drones" not in document and "body" in document:
+        path = origin if folder is None else folder / origin
         raise ScenarioError(
-            f"{origin} is a vehicle, not a scenario; expected samara fly SCENARIO --vehicle {origin}, "
-            f"or samara.fly(scenario, vehicle={origin!r}) in Python"
+            f"{path} is a vehicle, not a scenario; expected samara fly SCENARIO --vehicle {path}, "
+            f"or samara.fly(scenario, vehicle='{path}') in Python"
         )
     file = TomlTable(document, TomlFile(origin, ScenarioError))
     file.schema(SCHEMA, default=SCHEMA)
