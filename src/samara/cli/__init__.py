@@ -12,6 +12,7 @@ from samara.cli.console import INTERRUPTED, discard_stdout, handle_interrupts, p
 from samara.cli.examples import EXAMPLES, FIRST_STEPS
 from samara.core.extras import MissingExtraError
 from samara.core.sanitise import escape_control_characters
+from samara.core.traced_scalar import TraceError
 
 if TYPE_CHECKING:
     app: typer.Typer
@@ -66,7 +67,7 @@ def main() -> None:
     try:
         with handle_interrupts():
             command_line([name] if name in COMMANDS else COMMANDS)()
-    except (ValueError, OSError, FloatingPointError, MissingExtraError) as error:
+    except (ValueError, OSError, FloatingPointError, MissingExtraError, TraceError) as error:
         print(escape_control_characters(f"samara: {error}"), file=sys.stderr)
         sys.exit(2)
     except (SystemExit, KeyboardInterrupt) as end:

@@ -6,10 +6,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from samara.cli.console import progress_bar, say
 from samara.cli.options import Seed, Vehicle, argument, option, out_option
 
 if TYPE_CHECKING:
+    from samara.learn.env_config import TaskChanges
     from samara.learn.optimizer import ProgressCallback
 
 
@@ -46,16 +49,31 @@ def train(
     ] = Activation.TANH,
     drones: Annotated[int | None, option("--drones", "Number of drones in parallel.", min=1)] = None,
     updates: Annotated[int | None, option("--updates", "Number of gradient updates.", min=1)] = None,
+    rate: Annotated[float | None, option("--rate", "Learning rate of the first update.", min=0.0)] = None,
+    seconds: Annotated[
+        float | None, option("--seconds", "Length of an episode in the evaluation [s]; default: the task's.")
+    ] = None,
+    substeps: Annotated[int | None, option("--substeps", "Physics steps per action.", min=1)] = None,
+    min_success: Annotated[
+        float,
+        option("--min-success", "Fraction of successful flights that is needed for exit status 0.", min=0.0, max=1.0),
+    ] = 0.9,
 ) -> None:
-    """Train a policy, evaluate it on 10,000 unseen initial states and save it. Resumes an interrupted run."""
+    """Train a policy, evaluate it on 10,000 unseen initial states and save it. Exits with status 1 if the evaluation
+    fails. Resumes an interrupted run."""
     from samara.core.atomic_files import require_writable
     from samara.learn.env_config import configure_environment
     from samara.learn.policies import require_flyable
-    from samara.learn.training import default_method, save
+    from samara.learn.training import EXPECTED_SUCCESS, default_method, hyperparameters, save, suggest_changes
     from samara.learn.training import train as train_policy
     from samara.view.plot.controllers import learning_curve
 
-    setting = configure_environment(task, vehicle, observation_name=observation)
+    task_changes: TaskChanges = {}
+    if seconds is not None:
+        task_changes["seconds"] = seconds
+    if substeps is not None:
+        task_changes["substeps"] = substeps
+    setting = configure_environment(task, vehicle, observation_name=observation, **task_changes)
     require_flyable(setting)
     method_name = method.value if method is not None else default_method(setting.task.name)
     try:
@@ -63,8 +81,10 @@ def train(
         require_writable(out)
     except OSError as error:
         raise ValueError(f"--out {out}: {error.strerror or error}; expected a writable folder") from None
-    changes: dict[str, int | str] = {}
-    changes |= {name: value for name, value in (("drones", drones), ("updates", updates)) if value is not None}
+    changes: dict[str, float | str] = {}
+    changes |= {
+        name: value for name, value in (("drones", drones), ("updates", updates), ("rate", rate)) if value is not None
+    }
     if activation is Activation.RELU:
         if method_name != Method.ANALYTIC:
             raise ValueError(f"--activation {activation.value} with --method {method_name}; expected --method analytic")
@@ -79,11 +99,23 @@ def train(
     policy = save(setting, result, out, method=method_name, seed=seed, curve=draw_curve, activation=activation.value)
     evaluation = dict(policy.evaluation)
     say(f"trained in {result.seconds:.2f} s ({result.compile_seconds:.1f} s to compile), {len(result.curve)} updates")
-    if isinstance(success_rate := evaluation.get("success_rate"), float):
+    success_rate = evaluation.get("success_rate")
+    if isinstance(success_rate, float):
         say(f"success {100 * success_rate:.2f} % of {evaluation['episodes']} unseen initial states")
+        if (
+            success_rate < EXPECTED_SUCCESS
+            and method_name == Method.ANALYTIC
+            and setting.task.depth_observation is None
+        ):
+            suggestion = suggest_changes(setting, policy, hyperparameters(setting, method_name, **changes))
+            say(f"try    samara train {task} --vehicle {vehicle} {suggestion} --out {out}")
+    say(f"policy {out}")
+    if isinstance(success_rate, float) and success_rate < min_success:
+        say(f"failed: fewer than {100 * min_success:g} % of the flights succeed; do not fly this policy")
+        raise typer.Exit(1)
     scenario = "hover" if setting.task.depth_observation is None else "forest.toml"
     command = "race" if policy.observation == "race" else f"fly {scenario}"
-    say(f"policy {out}\nfly    samara {command} --controller {out}")
+    say(f"fly    samara {command} --controller {out}")
 
 
 @contextmanager

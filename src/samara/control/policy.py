@@ -43,6 +43,7 @@ from samara.control.policy_file import (
     load_policy,
 )
 from samara.core.algebra import ZERO, Vec3, rotate
+from samara.core.block_ops import Layer
 from samara.core.extras import missing_extra
 from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
@@ -159,8 +160,9 @@ def compute_action(
     )._replace(ahead=ahead)
     observation = OBSERVATIONS[policy.observation].compute(observed_state)
     action, hidden = evaluate_network(policy.network, observation, controller_state.hidden)
-    is_unbounded = policy.action == "throttle" or policy.observation == "depth"  # the last layer is linear
-    return (tuple(clamp(component, -1.0, 1.0) for component in action) if is_unbounded else action), hidden
+    last_layer = policy.network[-1]
+    is_bounded = isinstance(last_layer, Layer) and last_layer.activation in ("tanh", "sigmoid")
+    return (action if is_bounded else tuple(clamp(component, -1.0, 1.0) for component in action)), hidden
 
 
 def policy_command(policy: Policy, action: Sequence[Scalar]) -> Command:

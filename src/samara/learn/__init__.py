@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from samara.learn.env_config import EnvironmentSetting, configure_environment
     from samara.learn.envs import Env, ParallelEnv, VecEnv, VectorEnv, environment
     from samara.learn.envs.gym import gymnasium_id
+    from samara.learn.envs.sb3 import save_sb3_policy
     from samara.learn.evaluation import Evaluation, evaluator
     from samara.learn.fine_tune import adapt
     from samara.learn.observation_noise import L2F_NOISE, fused_sensing, noisy_sensing
@@ -46,6 +47,7 @@ __all__ = [
     "noisy_sensing",
     "observe",
     "save",
+    "save_sb3_policy",
     "train",
     "trim_drone",
 ]

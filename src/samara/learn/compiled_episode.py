@@ -26,6 +26,7 @@ from samara.learn.episode import (
     complete_step,
     reset,
     reset_draws,
+    reward_terms,
     step,
     step_draws,
     step_team,
@@ -52,9 +53,9 @@ class CompiledEpisode(NamedTuple):
     """Compiled functions on rows of values, with a column for each drone.
 
     `reset_code`: random numbers → (episode, observation). `step_code`: (action, random numbers) and an episode, which
-    it changes → (observation, rewards, terminated, sum of the episode). Rewards and terminations have `reward_size`
-    entries: one, or one for each drone of a team. If a step has several physics updates, `physics_code` runs them in a
-    loop and `step_code` takes the resulting state.
+    it changes → (observation, rewards, terminated, terms of the reward, sum of the episode). Rewards and terminations
+    have `reward_size` entries: one, or one for each drone of a team. If a step has several physics updates,
+    `physics_code` runs them in a loop and `step_code` takes the resulting state.
     """
 
     reset_code: CompiledScan
@@ -66,6 +67,7 @@ class CompiledEpisode(NamedTuple):
     template: Tree
     observation_size: int
     reward_size: int
+    term_names: tuple[str, ...]
     dtype: str
 
     @property
@@ -80,7 +82,12 @@ class CompiledEpisode(NamedTuple):
         return rows[0, : -self.observation_size], rows[0, -self.observation_size :]
 
     def step(self, episodes: Array, inputs: Array) -> tuple[Array, Array, Array]:
-        """Return observations, rewards and terminations (1, else 0) after a step, which changes the episodes in place.
+        """Return the first three results of `step_with_terms`."""
+        return self.step_with_terms(episodes, inputs)[:3]
+
+    def step_with_terms(self, episodes: Array, inputs: Array) -> tuple[Array, Array, Array, dict[str, Array]]:
+        """Return observations, rewards, terminations (1, else 0) and the terms of the rewards by name after a step, which
+        changes the episodes in place.
 
         `inputs` are actions (size, N) with the step's random numbers below.
         """
@@ -93,7 +100,9 @@ class CompiledEpisode(NamedTuple):
         if not np.isfinite(rows[0, -1]).all():
             self._raise_not_finite(episodes)
         first, last = self.observation_size, self.observation_size + self.reward_size
-        return rows[0, :first], rows[0, first:last], rows[0, last:-1]
+        end = last + self.reward_size
+        terms = dict(zip(self.term_names, rows[0, end:-1], strict=True))
+        return rows[0, :first], rows[0, first:last], rows[0, last:end], terms
 
     def _raise_not_finite(self, episodes: Array) -> None:
         component, drone = (int(x) for x in np.argwhere(~np.isfinite(episodes))[0])
@@ -124,7 +133,8 @@ def compile_episode(setting: EnvironmentSetting, dtype: str = "float64", per_dro
             transitions = (transition,)
         observations, rewards, terminations = zip(*transitions, strict=True)
         ends = [where(terminated, 1.0, 0.0) for terminated in terminations]
-        return next_episode, (*observations, *rewards, *ends, sum(flatten(next_episode), 0.0))
+        terms = reward_terms(next_episode, setting).values()
+        return next_episode, (*observations, *rewards, *ends, *terms, sum(flatten(next_episode), 0.0))
 
     has_physics_loop = setting.task.substeps > 1 and setting.task.drones == 1
     actions, state = (0.0,) * setting.action_size, template.situation.state if has_physics_loop else ()
@@ -144,6 +154,7 @@ def compile_episode(setting: EnvironmentSetting, dtype: str = "float64", per_dro
         template,
         len(observation),
         rewards,
+        tuple(reward_terms(template, setting)),
         dtype,
     )
 

@@ -7,6 +7,7 @@ from samara.control.action_space import ACTION_SPACES
 from samara.control.observation import OBSERVATIONS
 from samara.learn.task import Draw, Situation, Task, Tree, TrimmedDrone, observe, trim_drone
 from samara.learn.tasks import check_task, load_task
+from samara.learn.vehicle_scaling import physics_substeps
 from samara.physics.types import Environment, State, Vehicle
 
 REST_TASKS = ("hover", "recover")  # tasks with the goal of rest at the origin, which every named observation describes
@@ -88,7 +89,8 @@ def configure_environment(
         history: count of past actions appended to the observation.
         delay: delay of actions [periods], or the range it is drawn from in each episode.
         observation_name: another observation of `samara.control.observation`, for tasks with the goal of rest at the origin.
-        changes: other `seconds`, `period`, `substeps` or `action` of the task.
+        changes: other `seconds`, `period`, `substeps` or `action` of the task. By default `substeps` is larger than the task's
+            if a motor of the vehicle is faster than a physics step.
     """
     base_task = load_task(task)
     for name in changes:
@@ -103,6 +105,9 @@ def configure_environment(
             observation=partial(observe, observation_name), observation_name=observation_name
         )
     base_task = check_task(base_task._replace(**changes), f"task {base_task.name!r}")
+    drone = trim_drone(vehicle)
+    if "substeps" not in changes:
+        base_task = base_task._replace(substeps=max(base_task.substeps, physics_substeps(drone, base_task.period)))
     shortest, longest = (delay, delay) if isinstance(delay, int) else delay
     for name, value, low in (("history", history, 0), ("delay", shortest, 0), ("delay", longest, shortest)):
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 1000:
@@ -110,7 +115,7 @@ def configure_environment(
     if sensing is not None and base_task.drones > 1:
         raise ValueError(f"task {base_task.name!r} is for {base_task.drones} drones; sensing is for tasks with one")
     return EnvironmentSetting(
-        base_task, trim_drone(vehicle), randomization or base_task.randomization, sensing, history, (shortest, longest)
+        base_task, drone, randomization or base_task.randomization, sensing, history, (shortest, longest)
     )
 
 

@@ -12,7 +12,7 @@ The episode of a team is a tuple with one `Episode` for each drone. Its action a
 first drone, then of the second, and so on; its reward is their mean, and it ends for all when it ends for one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -23,7 +23,7 @@ from samara.core.ops import clamp, floor, logical_and, logical_or, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.learn.env_config import EnvironmentSetting, drone_settings
-from samara.learn.task import Draw, Situation, Task, TeammateMotion, Tree, TrimmedDrone
+from samara.learn.task import Draw, Reward, Situation, Task, TeammateMotion, Tree, TrimmedDrone
 from samara.physics.multirotor import derivative
 from samara.physics.types import CALM, Command, Environment, State
 from samara.sim.stage import PHYSICS, Stage
@@ -214,7 +214,7 @@ def complete_step(
     situation = Situation(state, previous.goal, previous.time + task.period, action, teammates)
     if task.progress is not None:
         situation = situation._replace(goal=task.progress(previous, situation, drone))
-    reward = task.reward(situation, drone)
+    reward = total_reward(task.reward(situation, drone))
     if task.action_change_cost:
         changes = (new - old for new, old in zip(action, previous.action, strict=True))
         reward = reward - task.action_change_cost * sum(change * change for change in changes)
@@ -225,6 +225,19 @@ def complete_step(
         update = setting.sensing.update(draw, episode.sensing_state, situation, drone, environment)
         episode, situation = episode._replace(sensing_state=update[1]), situation._replace(state=update[0])
     return episode, TrainerTransition(_observation(situation, episode, drone, setting), reward, terminated)
+
+
+def total_reward(reward: Reward) -> Scalar:
+    """The sum of the terms of a reward, if it has terms."""
+    return sum(reward.values(), 0.0) if isinstance(reward, Mapping) else reward
+
+
+def reward_terms(episode: Tree, setting: EnvironmentSetting) -> dict[str, Scalar]:
+    """Return the terms of the latest reward by name; none for a team, or if the task's `reward` returns a number."""
+    if setting.task.drones > 1:
+        return {}
+    reward = setting.task.reward(episode.situation, _randomized_drone(episode.parameters, setting)[0])
+    return dict(reward) if isinstance(reward, Mapping) else {}
 
 
 def delayed_action(episode: Episode, action: tuple[Scalar, ...], setting: EnvironmentSetting) -> tuple[Scalar, ...]:

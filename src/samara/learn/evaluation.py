@@ -38,6 +38,7 @@ def evaluator(
     seed: int = EVALUATION_SEED,
     *,
     activation: str = TANH,
+    output: str = TANH,
     backend: str = "cpu",
 ) -> Evaluator:
     """Compile `evaluate(weights)`, which flies a policy for the task's `seconds`; flights that end earlier are
@@ -48,12 +49,15 @@ def evaluator(
         flights: count of flights.
         seed: seed of the initial states.
         activation: activation of the hidden layers of a dense policy.
+        output: activation of its last layer; actions are clipped to [−1, 1].
         backend: "cpu" evaluates dense policies; "jax" also recurrent ones and those that observe depth images.
     """
-    return (_cpu_evaluator if backend == "cpu" else _jax_evaluator)(setting, flights, seed, activation)
+    if backend == "cpu":
+        return _cpu_evaluator(setting, flights, seed, activation, output)
+    return _jax_evaluator(setting, flights, seed, activation)
 
 
-def _cpu_evaluator(setting: EnvironmentSetting, flights: int, seed: int, activation: str) -> Evaluator:
+def _cpu_evaluator(setting: EnvironmentSetting, flights: int, seed: int, activation: str, output: str) -> Evaluator:
     from samara.learn.rollout_cpu import LaneRollout, flatten_weights, initial_episodes, layer_sizes
 
     functions = StepFunctions(setting)
@@ -64,7 +68,7 @@ def _cpu_evaluator(setting: EnvironmentSetting, flights: int, seed: int, activat
         assert not isinstance(weights, RecurrentWeights)
         sizes = layer_sizes(weights)
         if sizes not in compiled:
-            compiled[sizes] = LaneRollout(functions, sizes, hidden=activation)
+            compiled[sizes] = LaneRollout(functions, sizes, hidden=activation, output=output)
         result = compiled[sizes].fly(flatten_weights(weights), episodes, setting.task.steps)
         successes = result.succeeded | (_successes(setting, result.end) & ~result.lost)
         return Evaluation(flights, int(successes.sum()), result.end[: len(flatten(functions.state))])

@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypedDict
 
 from samara.core.quantity import Scalar
+from samara.core.types import Array
 from samara.learn.env_config import EnvironmentSetting
 from samara.learn.optimizer import (
     Begin,
@@ -25,8 +26,9 @@ from samara.learn.optimizer import (
     make_trainer,
     map_tree,
 )
-from samara.learn.policies import PolicyNetwork, Weights, dense_network, recurrent_network
+from samara.learn.policies import Layers, PolicyNetwork, RecurrentWeights, Weights, dense_network, recurrent_network
 from samara.learn.task import Tree
+from samara.learn.vehicle_scaling import action_matrix
 
 MAX_GRADIENT_NORM = 1.0
 
@@ -74,31 +76,45 @@ HYPERPARAMETERS = {
         (64,), 4096, 60, 600, 3e-3, 1e-5, 0.25, recurrent_units=48, gradient_decay=0.97, max_gradient_norm=50.0
     ),
 }
-"""By the name of a task, tuned on an H200; other tasks use the defaults."""
+"""By the name of a task, tuned on an H200."""
+OWN_TASK = GradientHyperparameters(horizon=100)
+"""For all other tasks; within half a second of flight, moving towards a goal often costs more than it gains."""
 CPU_DRONES = 256  # on a few cores more drones do not train faster
 
 
 class _Changes(TypedDict, total=False):
     drones: int
+    horizon: int
     updates: int
     rate: float
+    restart_fraction: float
     integrator: str
 
 
 CPU_CHANGES: dict[str, _Changes] = {
     "universal": {"drones": 512, "integrator": "midpoint"},
-    "recover": {"updates": 230, "rate": 4e-2, "integrator": "rk4"},
+    "hover": {"horizon": 100, "updates": 120, "rate": 2e-2},
+    "recover": {"updates": 400, "rate": 2e-2, "integrator": "rk4"},
 }
 """Further differences on the CPU, where gradients of fewer drones are noisier."""
+SLOW_VEHICLE_CHANGES: dict[str, _Changes] = {
+    "hover": {"updates": 60, "rate": 3e-2, "restart_fraction": 0.9},
+    "recover": {},
+}
+"""Further differences on the CPU for vehicles that turn slowly; their updates are multiplied by `slowness`."""
 
 
-def default_hyperparameters(task: str, gpu: bool) -> GradientHyperparameters:
-    """Return the hyperparameters of a task on a GPU or a CPU."""
-    tuned = HYPERPARAMETERS.get(task, GradientHyperparameters())
+def default_hyperparameters(task: str, gpu: bool, slowness: float = 1.0) -> GradientHyperparameters:
+    """Return the hyperparameters of a task on a GPU or a CPU, for a vehicle (`samara.learn.vehicle_scaling.slowness`)."""
+    tuned = HYPERPARAMETERS.get(task, OWN_TASK)
     if gpu:
         return tuned
     changes: _Changes = {"drones": CPU_DRONES}
-    return tuned._replace(**(changes | CPU_CHANGES.get(task, {})))
+    parameters = tuned._replace(**(changes | CPU_CHANGES.get(task, {})))
+    if slowness == 1.0 or task not in SLOW_VEHICLE_CHANGES:
+        return parameters
+    parameters = parameters._replace(**SLOW_VEHICLE_CHANGES[task])
+    return parameters._replace(updates=round(slowness * parameters.updates))
 
 
 # The trainer ----------------------------------------------------------------------------------------------------------
@@ -130,11 +146,39 @@ class Rollout(Protocol):
         """Return the weights as (W, b) of each layer."""
         ...
 
+    def pack_layers(self, layers: Layers) -> Tree:
+        """Return the weights from (W, b) of each dense layer."""
+        ...
+
     def compile_updates(
         self, begin: "Begin[GradientTrainingState]", update: "Update[GradientTrainingState]", size: int
     ) -> "tuple[Begin[GradientTrainingState], Chunk[GradientTrainingState]]":
         """Compile chunks of updates, as `samara.learn.optimizer.Compile`."""
         ...
+
+
+class ScaledRollout:
+    """A rollout whose last layer is multiplied by a matrix M: policies are π_w = tanh(M (W h + b)), and w is trained."""
+
+    def __init__(self, rollout: Rollout, matrix: Array) -> None:
+        self.rollout, self.matrix = rollout, matrix
+        self.initial, self.restart, self.is_lost = rollout.initial, rollout.restart, rollout.is_lost
+        self.pack_layers, self.compile_updates = rollout.pack_layers, rollout.compile_updates
+
+    def gradient(self, weights: Tree, episodes: Scalar) -> tuple[Scalar, Tree, Scalar]:
+        """Return the mean reward of a step, the gradient of its negative, and the episodes after the horizon."""
+        reward, gradient, episodes = self.rollout.gradient(self._scale(weights, self.matrix), episodes)
+        return reward, self._scale(gradient, self.matrix.T), episodes
+
+    def layers(self, weights: Tree) -> Weights:
+        """Return the layers of the policy that flies."""
+        return self.rollout.layers(self._scale(weights, self.matrix))
+
+    def _scale(self, weights: Tree, matrix: Array) -> Tree:
+        layers = self.rollout.layers(weights)
+        assert not isinstance(layers, RecurrentWeights)
+        *hidden, (last, bias) = layers
+        return self.rollout.pack_layers((*hidden, (matrix @ last, matrix @ bias)))
 
 
 class GradientTrainingState(NamedTuple):
@@ -176,6 +220,9 @@ def gradient_trainer(
         from samara.learn.jax.rollout import JaxRollout
 
         rollout = JaxRollout(setting, parameters, first)
+    scales_actions = setting.task.action == "rotors" and not parameters.recurrent_units and first is None
+    if scales_actions and (matrix := action_matrix(setting.drone)) is not None:
+        rollout = ScaledRollout(rollout, matrix)
     return make_trainer(
         partial(initial_state, rollout),
         partial(update, rollout, parameters),

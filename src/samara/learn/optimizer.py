@@ -159,6 +159,16 @@ def run_in_python(begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[
     return begin, chunk
 
 
+def require_finite_reward(curve: Array, done: int) -> None:
+    """Raise FloatingPointError if the reward of the latest of `done` updates is not finite: the training diverged."""
+    if not np.isfinite(curve[done - 1]):
+        first = int(np.argmin(np.isfinite(curve[:done])))
+        raise FloatingPointError(
+            f"training diverged: the reward of update {first + 1} is {curve[first]}; expected a finite number. Try a lower "
+            "learning rate (--rate) or more physics steps per action (--substeps)"
+        )
+
+
 def make_trainer(
     begin: Begin[S],
     update: Update[S],
@@ -195,6 +205,7 @@ def make_trainer(
             count = min(size, updates - done)
             state, rewards = chunk(state, count)
             curve[done : done + count] = rewards[:count]
+            require_finite_reward(curve, done + count)
             if checkpoint is not None:
                 checkpoint.save((state, curve))
             if progress is not None:

@@ -190,8 +190,19 @@ def save_trained_policy(
     curve: Callable[[Path], None] | None = None,
 ) -> Policy:
     """Write the folder of a policy trained in a setting, and read it back."""
+    return save_network(folder, setting, policy_layers(weights, activation), evaluation, curve)
+
+
+def save_network(
+    folder: Path,
+    setting: EnvironmentSetting,
+    network: tuple[Sequence[LayerSpec], dict[str, Array]],
+    evaluation: dict[str, str | float],
+    curve: Callable[[Path], None] | None = None,
+) -> Policy:
+    """Write the folder of a network, given as its layers and tensors, for the task and vehicle of a setting."""
     task = setting.task
-    layers, tensors = policy_layers(weights, activation)
+    layers, tensors = network
     return save_policy(
         folder,
         setting.drone.nominal,

@@ -104,12 +104,19 @@ class RolloutPasses:
     """
 
     def __init__(
-        self, functions: StepFunctions, layers: LayerSizes, width: int, stored: bool, hidden: str, integrator: str
+        self,
+        functions: StepFunctions,
+        layers: LayerSizes,
+        width: int,
+        stored: bool,
+        activations: tuple[str, str],
+        integrator: str,
     ) -> None:
         self.functions, self.layers, self.width, self.stored = functions, layers, width, stored
         self.chain = stage_chain(find_integrator(integrator, RUNGE_KUTTA_INTEGRATORS).tableau)
         self.buffers: dict[str, BufferSpec] = {}
-        self.activations = [*[hidden] * (len(layers.sizes) - 2), "tanh"]
+        hidden, output = activations
+        self.activations = [*[hidden] * (len(layers.sizes) - 2), output]
         self.bar_count = 0
         self.passes: list[LoopElement] = []
         self.differentiated: list[tuple[Function, Sequence[Value | ArraySpec], Sequence[ArraySpec]]] = []
@@ -365,6 +372,10 @@ class CpuRollout:
         """Return the weights as (W, b) of each layer."""
         return unflatten_weights(weights, self.sizes)
 
+    def pack_layers(self, layers: Layers) -> Array:
+        """Return the row of weights from (W, b) of each layer."""
+        return flatten_weights(layers)
+
     def compile_updates(self, begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[S], Chunk[S]]:
         """Call updates one by one: the functions that they call are compiled."""
         return run_in_python(begin, update, size)
@@ -396,6 +407,7 @@ class LaneRollout:
         fast_math: bool = True,
         hidden: str = "tanh",
         integrator: str = "rk4",
+        output: str = "tanh",
     ) -> None:
         self.functions, self.layers, self.stored_steps, self.dtype = (
             functions,
@@ -404,7 +416,9 @@ class LaneRollout:
             np.dtype(dtype),
         )
         self.width = vector_width(dtype)
-        self._passes = RolloutPasses(functions, self.layers, self.width, bool(stored_steps), hidden, integrator)
+        self._passes = RolloutPasses(
+            functions, self.layers, self.width, bool(stored_steps), (hidden, output), integrator
+        )
         loops = (self._passes.forward_loop(), *(self._passes.backward_loops() if stored_steps else ()))
         self._code = compile_loops(loops, dtype, fast_math)
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self._code.address)

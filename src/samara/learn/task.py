@@ -8,7 +8,7 @@
 They are traced for every environment and trainer, so they branch only with `samara.core.ops.where`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ORIGIN_REFERENCE = Reference(ZERO)
 Tree: TypeAlias = Any
 """Nested tuples of scalars."""
+Reward: TypeAlias = Scalar | Mapping[str, Scalar]
+"""A reward, or its terms by name."""
 
 
 class TeammateMotion(NamedTuple):
@@ -83,7 +85,7 @@ class Task(NamedTuple):
 
         reset(draw, drone) → state, goal
         observation(situation, drone) → scalars, about 1 in size
-        reward(situation, drone) → scalar, smooth, for training by gradient
+        reward(situation, drone) → scalar, smooth, for training by gradient; or its terms by name, whose sum is the reward
         termination(situation, drone) → condition
 
     `progress(before, after, drone)` → goal, if it changes: a gate passed, the next point of a path.
@@ -94,7 +96,7 @@ class Task(NamedTuple):
     name: str
     reset: Callable[["Draw", TrimmedDrone], tuple[State, Tree]]
     observation: Callable[[Situation, TrimmedDrone], tuple[Scalar, ...]]
-    reward: Callable[[Situation, TrimmedDrone], Scalar]
+    reward: Callable[[Situation, TrimmedDrone], Reward]
     termination: Callable[[Situation, TrimmedDrone], Scalar]
     progress: Callable[[Situation, Situation, TrimmedDrone], Tree] | None = None
     success: Callable[[Situation, TrimmedDrone], Scalar] | None = None

@@ -10,11 +10,13 @@ from samara.control.policy_file import Policy
 from samara.core.extras import missing_extra
 from samara.learn.env_config import EnvironmentSetting
 from samara.learn.evaluation import FLIGHTS, evaluator
-from samara.learn.gradient_training import GradientHyperparameters, default_hyperparameters, gradient_trainer
+from samara.learn.gradient_training import default_hyperparameters, gradient_trainer
 from samara.learn.optimizer import Checkpoint, ProgressCallback, Trainer, TrainingResult
-from samara.learn.policies import TANH, RecurrentWeights, Weights, save_trained_policy
+from samara.learn.policies import TANH, RecurrentWeights, Weights, policy_weights, save_trained_policy
+from samara.learn.vehicle_scaling import slowness
 
 METHODS = ("analytic", "ppo")
+EXPECTED_SUCCESS = 0.99  # fraction of evaluation flights: with fewer, other hyperparameters are suggested
 CHUNKS = 20  # progress is reported and a checkpoint written after each
 CHECKPOINT = "checkpoint.npz"
 FLIGHTS_WITH_IMAGES = {True: 4096, False: 256}  # evaluation flights with a GPU to render images, and without
@@ -64,8 +66,7 @@ def build_trainer(
     """
     if setting.task.practice is not None:
         setting = setting._replace(task=setting.task._replace(reset=setting.task.practice))
-    if method not in METHODS:
-        raise ValueError(f"method {method!r}: expected one of {', '.join(METHODS)}")
+    parameters = hyperparameters(setting, method, **changes)
     task = setting.task.name
     in_jax = method == "ppo" or has_gpu() or default_hyperparameters(task, gpu=False).recurrent_units > 0
     if in_jax and find_spec("jax") is None:
@@ -73,16 +74,38 @@ def build_trainer(
     if method == "ppo":
         from samara.learn.jax import ppo
 
-        ppo_parameters = ppo.default_hyperparameters(task)._replace(**changes)
-        return ppo.ppo_trainer(setting, ppo_parameters, chunks=chunks), ppo_parameters
-    parameters: GradientHyperparameters = default_hyperparameters(task, has_gpu())._replace(**changes)
+        return ppo.ppo_trainer(setting, parameters, chunks=chunks), parameters
     backend = "jax" if in_jax else "cpu"
     return gradient_trainer(setting, parameters, chunks=chunks, first=first, backend=backend), parameters
+
+
+def hyperparameters(setting: EnvironmentSetting, method: str, **changes: Any) -> Any:
+    """Return the hyperparameters of a setting on this machine, with some changes."""
+    task = setting.task.name
+    if method not in METHODS:
+        raise ValueError(f"method {method!r}: expected one of {', '.join(METHODS)}")
+    if method == "analytic":
+        return default_hyperparameters(task, has_gpu(), slowness(setting.drone))._replace(**changes)
+    if find_spec("jax") is None:
+        raise missing_extra(f"samara train --method {method}", "JAX", "jax")
+    from samara.learn.jax import ppo
+
+    return ppo.default_hyperparameters(task)._replace(**changes)
 
 
 def default_method(task: str) -> str:
     """Return the default training method of a task: PPO for `race`, the gradient of the flight for the others."""
     return "ppo" if task.startswith("race_") else "analytic"
+
+
+def suggest_changes(setting: EnvironmentSetting, policy: Policy, parameters: Any, flights: int = 2000) -> str:
+    """Return options of `samara train` for a policy that succeeded too rarely: more time, if that suffices, else training."""
+    seconds = 2.0 * setting.task.seconds
+    weights, activation = policy_weights(policy)
+    slower = setting._replace(task=setting.task._replace(seconds=seconds))
+    if evaluator(slower, flights, activation=activation)(weights).success >= EXPECTED_SUCCESS:
+        return f"--seconds {seconds:g}"
+    return f"--updates {2 * parameters.updates} --rate {0.5 * parameters.rate:g}"
 
 
 def save(

@@ -110,7 +110,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return self._observations(), {}
 
     def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, Info]:
-        """Advance one period under the actions (N, size): observations, rewards, terminated, truncated, info."""
+        """Advance one period under the actions (N, size): observations, rewards, terminated, truncated, info.
+
+        If the task's `reward` returns terms by name, `info["reward_terms"]` has an array of each.
+        """
         if self._keys is None:
             raise ResetNeeded("the environment has not started: call reset() before step()")
         is_starting = self._is_over
@@ -119,7 +122,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             raise ResetNeeded(
                 f"the episode of drone {drone} is over: call reset(), for some with options={{'reset_mask': ...}}"
             )
-        self._last_observations, reward_rows, termination_rows = self.program.step(
+        self._last_observations, reward_rows, termination_rows, terms = self.program.step_with_terms(
             self._episodes, self._inputs(actions)
         )
         self._age += 1
@@ -133,10 +136,12 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
                 np.where(is_starting, 0.0, rewards),
             )
         is_over = terminated | truncated
+        info: Info = {"reward_terms": terms, "_reward_terms": ~is_starting} if terms else {}
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             self._is_over = is_over
-            return self._observations(), rewards, terminated, truncated, {}
-        info = self._restart(is_over) if is_over.any() else {}
+            return self._observations(), rewards, terminated, truncated, info
+        if is_over.any():
+            info |= self._restart(is_over)
         return self._observations(), rewards, terminated, truncated, info
 
     def _restart(self, is_over: Array) -> Info:
@@ -241,6 +246,8 @@ class Env(gymnasium.Env[Array, Array]):
         observations, rewards, terminated, truncated, info = self.vector_env.step(np.asarray(action)[None])
         if self.render_mode:
             self._path.append(self.state)
+        if "reward_terms" in info:
+            info = {"reward_terms": {name: float(values[0]) for name, values in info["reward_terms"].items()}}
         return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
 
     def render(self) -> Any:

@@ -26,7 +26,7 @@ from samara.core.tree import flatten, unflatten
 from samara.learn.env_config import EnvironmentSetting
 from samara.learn.episode import Integration, StepFunctions, advance_episode
 from samara.learn.optimizer import Begin, Chunk, S, Update
-from samara.learn.policies import PolicyNetwork, Weights, dense_network
+from samara.learn.policies import Layers, PolicyNetwork, Weights, dense_network
 from samara.learn.task import DepthObservation, Situation, Tree
 from samara.sensors.depth_jax import depth_images
 
@@ -217,6 +217,10 @@ class JaxRollout:
     def layers(self, weights: Weights) -> Weights:
         """Return the weights, which are (W, b) of each layer."""
         return weights
+
+    def pack_layers(self, layers: Layers) -> Weights:
+        """Return the layers, which are the weights."""
+        return layers
 
     def compile_updates(self, begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[S], Chunk[S]]:
         """Compile chunks of updates."""

@@ -1,7 +1,9 @@
 """Recover: thrown in any attitude, at up to 5 m/s along and 15 rad/s about each axis, come to rest at the origin."""
 
+import math
+
 from samara.core.algebra import ZERO, dot
-from samara.core.ops import sqrt
+from samara.core.ops import minimum, sqrt
 from samara.core.quantity import Scalar
 from samara.learn.task import Draw, Situation, Tree, TrimmedDrone, add_action_cost, observe
 from samara.learn.tasks import hover
@@ -13,10 +15,25 @@ OBSERVATION = "full_state"
 MAX_DISTANCE_M = 30.0  # [m]: beyond it the drone is lost
 
 
+MAX_SPEED, MAX_RATE = 5.0, 15.0  # [m/s, rad/s] along and about each axis, at the start
+
+
 def reset(draw: Draw, drone: TrimmedDrone) -> tuple[State, Tree]:
     """Start within 0.5 m along each axis, in any attitude."""
     start = drone.trim._replace(
-        p_W=draw.vector(0.5), v_W=draw.vector(5.0), q_WB=draw.attitude(), omega_B=draw.vector(15.0)
+        p_W=draw.vector(0.5), v_W=draw.vector(MAX_SPEED), q_WB=draw.attitude(), omega_B=draw.vector(MAX_RATE)
+    )
+    return start, ()
+
+
+def practice(draw: Draw, drone: TrimmedDrone) -> tuple[State, Tree]:
+    """Train from easier starts, too: half of them have a fraction of the speeds, rates and tilt, uniform from 0 to 1."""
+    fraction = minimum(1.0, 2.0 * draw.uniform())
+    start = drone.trim._replace(
+        p_W=draw.vector(0.5),
+        q_WB=draw.rotation(math.pi * fraction),
+        v_W=draw.vector(MAX_SPEED * fraction),
+        omega_B=draw.vector(MAX_RATE * fraction),
     )
     return start, ()
 
