@@ -87,15 +87,15 @@ def test_a_policy_with_a_camera_ignores_the_velocity_of_the_reference(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("observation", "inputs", "action", "limited"),
+    ("observation", "inputs", "action"),
     [
-        ("depth", 18 + BLOCK_COUNT, "thrust_and_rates", True),
-        ("full_state", 22, "throttle", True),
-        ("full_state", 22, "thrust_and_rates", False),
+        ("depth", 18 + BLOCK_COUNT, "thrust_and_rates"),
+        ("full_state", 22, "throttle"),
+        ("full_state", 22, "rotors"),
     ],
 )
-def test_a_linear_last_layer_is_limited_for_cameras_and_throttles(tmp_path, observation, inputs, action, limited):
-    """a = clamp(W o + b, ±1) for these; otherwise the output of the network is the action."""
+def test_actions_of_a_linear_last_layer_are_limited(tmp_path, observation, inputs, action):
+    """a = clamp(W o + b, ±1), as environments clip the actions of a trainer."""
     bias = np.array([0.25, 3.0, -2.0, 1.5])
     tensors = {"0.weight": np.zeros((4, inputs)), "0.bias": bias}
     layers = (LayerSpec("dense", 4, "linear"),)
@@ -103,7 +103,7 @@ def test_a_linear_last_layer_is_limited_for_cameras_and_throttles(tmp_path, obse
     controller_state = policy_controller(policy, VEHICLE, 0.01).initial_state
     ahead = (0.1,) * BLOCK_COUNT if observation == "depth" else ()
     output, _ = compute_action(policy, HOVER, Reference(Vec3(0.0, 0.0, 0.0)), controller_state, ahead)
-    assert output == pytest.approx(np.clip(bias, -1.0, 1.0) if limited else bias)
+    assert output == pytest.approx(np.clip(bias, -1.0, 1.0))
 
 
 @pytest.mark.parametrize(
