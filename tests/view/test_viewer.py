@@ -222,3 +222,25 @@ def test_a_click_into_the_picture_sends_the_drone_to_that_place(browser):
         coordinates = live.simulation.logs[-1].message.partition("(")[2].partition(")")[0].split(", ")
         assert [float(number) for number in coordinates[:2]] == pytest.approx(hit[:2], abs=0.05)
         page.close()
+
+
+@pytest.mark.long
+def test_on_an_upright_phone_the_panel_is_below_the_picture(browser):
+    """The drone, which the camera keeps in the centre of the picture, is visible whether the panel is open or collapsed."""
+    boxes = (
+        "[document.querySelector('canvas[data-engine]'), document.querySelector('.mantine-Paper-root')]"
+        ".map(e => e.getBoundingClientRect()).map(({x, y, width, height}) => [x, y, width, height])"
+    )
+    with Shown(Live(_scenario("hover"), port=0)) as served:
+        page = browser.page(served.address, (390, 844))
+        page.wait("real time", 60.0)
+        wait_for(lambda: page.evaluate(boxes)[0][3] < 844, 30.0, "the picture to make way for the panel")
+        picture, panel = page.evaluate(boxes)
+        assert picture == pytest.approx([0, 0, 390, panel[1]], abs=1.0)
+        assert panel == pytest.approx([0, 0.55 * 844, 390, 0.45 * 844], abs=1.0)
+        page.mouse(150, panel[1] + 28)
+        wait_for(lambda: page.evaluate(boxes)[1][3] < 60, 30.0, "the panel to collapse")
+        wait_for(
+            lambda: sum(page.evaluate(boxes)[i][3] for i in (0, 1)) == pytest.approx(844, abs=1.0), 30.0, "a picture"
+        )
+        page.close()

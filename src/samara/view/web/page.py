@@ -34,6 +34,19 @@ PART_LABELS = {
     "names": "names",
     "eyes": "camera and lidar readings",
 }
+_ROW = (
+    "div:has(> .mantine-Notifications-root + div + .mantine-Paper-root)"  # picture and panel, in viser's narrow layout
+)
+PHONE_STYLE = (
+    "<style>@media (max-width: 36em) and (orientation: portrait) {"
+    f"{_ROW} {{flex-direction: column}}"
+    f"{_ROW} > .mantine-Notifications-root + div {{flex: 1 1 0 !important; min-height: 0; height: auto !important}}"
+    f"{_ROW} > .mantine-Paper-root {{position: static !important; flex: none;"
+    " width: 100% !important; max-height: 45% !important}"
+    f'{_ROW} > .mantine-Paper-root div[style*="width: 20em"] {{width: 100% !important}}'
+    "}</style>"
+)
+"""Upright phones show the panel below the picture; viser lays it over the picture, where it covers the drone."""
 
 
 class Page:
@@ -64,6 +77,7 @@ class Page:
         self.scene = WebScene(self.server, figures, ground=ground)
         self._history = history
         self.active_buttons = ActiveButtons(self.server.gui)
+        self.server.gui.add_html(PHONE_STYLE)
         self._count_clients()
 
     @property
