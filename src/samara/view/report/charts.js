@@ -79,6 +79,7 @@
     addName(legend, name, curve) {
       const button = make("button", legend, "", name);
       button.style.setProperty("--curve-colour", curve.group === name && curve.style === "line" ? curve.colour : style("--ink"));
+      button.style.setProperty("--curve-line", curve.style === "dash" ? "dashed" : "solid");
       button.setAttribute("aria-pressed", "true");
       button.addEventListener("click", () => {
         if (!this.hidden.delete(name)) this.hidden.add(name);
@@ -170,7 +171,7 @@
       pen.translate(12, MARGIN.top + box.height / 2);
       pen.rotate(-Math.PI / 2);
       pen.textAlign = "center";
-      pen.fillText(`[${data.unit}]`, 0, 0);
+      pen.fillText(data.axis || `[${data.unit}]`, 0, 0);
       pen.restore();
     }
 

@@ -146,7 +146,8 @@ def path_map(flights: Sequence[LabelledRecord], world: World | None) -> dict[str
     low, high = points.min(axis=0), points.max(axis=0)
     pad = 0.08 * max(float((high - low).max()), 1.0)
     x, y = ([float(low[k] - pad), float(high[k] + pad)] for k in (0, 1))
-    frame = {"title": "From above", "unit": "m north", "equal": True, "x": x, "y": y, "minSpan": 0.01, "shapes": shapes}
+    labels = {"title": "From above", "unit": "m", "axis": "y north [m]"}
+    frame = {**labels, "equal": True, "x": x, "y": y, "minSpan": 0.01, "shapes": shapes}
     return chart.contents("east", frame)
 
 

@@ -52,7 +52,6 @@ from samara.view.report.page import (
     badge,
     element,
     faint_paragraph,
-    figure,
     image,
     list_items,
     page,
@@ -183,7 +182,7 @@ def _vision_images(run: Run) -> list[Html]:
     if images is None:
         return []
     caption = "Each image shows the moment of the smallest distance; the points of a lidar are seen from above, with the path."
-    embedded = figure(images, "images of cameras and lidars, coloured by distance")
+    embedded = element("figure", picture(images, "images of cameras and lidars, coloured by distance"), class_="photo")
     return [element("h2", "Cameras and lidars"), faint_paragraph(caption), embedded]
 
 
@@ -351,7 +350,8 @@ def timeline_svg(run: Run) -> Html:
             last_label_x = x
             shapes.append(element("text", number, x=f"{x:.1f}", y=y - 11, **text_style))
     title = element("title", f"{len(run.logs)} events in {duration:.3g} s")
-    return element("svg", title, shapes, viewBox=f"0 0 {width:g} 56", width="100%", role="img")
+    drawing = element("svg", title, shapes, viewBox=f"0 0 {width:g} 56", width="100%", role="img", class_="timeline")
+    return element("div", drawing, class_="wide")
 
 
 def _round_step(rough: float) -> float:
