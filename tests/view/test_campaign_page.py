@@ -4,10 +4,12 @@ import re
 
 import pytest
 
+import samara
 from samara.campaigns.campaign import load_campaign
 from samara.campaigns.confidence import clopper_pearson
 from samara.campaigns.store import worst_rows
 from samara.campaigns.sweep import outcome_counts, sweep
+from samara.record.flight_streams import parameter_unit
 from samara.view.report.campaign import campaign_page, format_percent, write_campaign_page
 
 pytest.importorskip("pyarrow")
@@ -95,3 +97,15 @@ def test_no_failure_is_said(flown):
 )
 def test_percent_has_digits_that_tell_it_from_none_and_all(share, text):
     assert format_percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        *[("mass", "kg"), ("vehicle.mass", "kg"), ("yaw", "rad"), ("start_W.x", "m"), ("drag.linear.x", "N s/m")],
+        *[("rotors.k_thrust", "N s^2/rad^2"), ("rotors.0.k_thrust", "N s^2/rad^2"), ("battery.capacity", "C")],
+        *[("inertia_B.xx", "kg m^2"), ("controller.position", "1"), ("scenario.duration", "1")],
+    ],
+)
+def test_a_varied_parameter_has_the_unit_of_its_field(name, unit):
+    assert parameter_unit(samara.load_scenario("wind"), name) == unit

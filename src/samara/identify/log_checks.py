@@ -395,7 +395,7 @@ def _check_airtime(log: FlightLog) -> Iterator[Finding]:
 
 
 def _percent(fraction: float) -> str:
-    return f"{100.0 * fraction:.2g} %"
+    return f"{100.0 * fraction:.3g} %"
 
 
 def _signal_label(name: str) -> str:

@@ -1,5 +1,6 @@
 """The streams of a flight's recording: their fields and units, and buffers for their rows."""
 
+import re
 from collections.abc import Sequence
 from typing import get_type_hints
 
@@ -8,7 +9,7 @@ import numpy as np
 from samara.control.registry import look_ahead_count
 from samara.core.algebra import IDENTITY, ZERO, Vec3
 from samara.core.quantity import Quantity
-from samara.core.tree import leaf_names
+from samara.core.tree import Tree, leaf_names
 from samara.estimate.estimator import VARIANCE_UNITS, Fusion, Variances
 from samara.physics.multirotor import complete_environment, state_at_rest, state_names
 from samara.physics.types import REFERENCE_FIELDS, State, Vehicle
@@ -17,7 +18,7 @@ from samara.record.image_stream import MAX_STEPS, NAN_PIXEL, Raster
 from samara.record.recorder import Stream
 from samara.record.streams import RecordedStream, StreamBlock
 from samara.scenario.flight_events import OCCURRENCE_FIELDS, Occurrence
-from samara.scenario.scenario import Drone
+from samara.scenario.scenario import Drone, Scenario
 from samara.sensors.ray_sensors import Beam, RaySensor
 from samara.sensors.sensor import Sensor
 
@@ -96,6 +97,25 @@ def field_unit(field: str) -> str:
     if field.startswith("ground.normal"):
         return "1"
     return UNITS.get(field.partition(".")[0].partition("[")[0], "1")
+
+
+def parameter_unit(scenario: Scenario, name: str) -> str:
+    """Return the unit of a varied parameter of the first drone, such as "mass" or "wind.mean_W.x"; "1" if it has none."""
+    path = name.removeprefix("vehicle.")
+    root, _, subpath = path.partition(".")
+    vehicle = scenario.drones[0].vehicle
+    own_units = {"mass": "kg", "inertia_B": "kg m^2", "yaw": "rad", "start_W": "m", "goal_shift": "m"}
+    if root in own_units:
+        return own_units[root]
+    record: Tree = scenario.wind if root == "wind" else vehicle.rotors if root == "rotors" else None
+    if record is None and vehicle.has(root):
+        record = vehicle[root]
+    if type(record) is tuple and record:  # the records of a list have the same fields
+        record, subpath = record[0], re.sub(r"^\d+\.", "", subpath)
+    if not hasattr(record, "_fields"):
+        return "1"
+    units = zip(leaf_names(record), _leaf_units(record, "1"), strict=True)
+    return next((unit for leaf, unit in units if f"{leaf}.".startswith(f"{subpath}.")), "1")
 
 
 def state_units(vehicle: Vehicle) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from samara.view.plot.style import DASHES, DetachedFigure, escape_text, samara_s
 FAINT = "#9aa5af"
 BINS = 12
 MIN_BIN_SAMPLES = 8  # smallest sample count of a bin that is shown
+MIN_BINS = 3  # a quantity that fills fewer bins has no panel
 SHOWN_DURATION = 6.0  # [s]: duration of the predicted flight that is shown
 DISPLAY_NAMES = {
     "k_thrust": "kF, thrust",
@@ -178,7 +179,8 @@ def correlation_figure(product: IdentifiedVehicle) -> DetachedFigure:
 
 def residual_figure(flight_residuals: Sequence[Residuals], weight: float, arm: float) -> DetachedFigure:
     """Plot force and torque that the physical vehicle does not explain against airspeed, rotor speed, voltage and height: means
-    and standard deviations of bins, relative to the weight and to weight times arm."""
+    and standard deviations of bins, relative to the weight and to weight times arm. A quantity that hardly varies has no
+    panel."""
     recorded = [residual for residual in flight_residuals if len(residual.time)]
     abscissae: list[tuple[str, list[Array]]] = [
         ("forward airspeed [m/s]", [residual.airspeed[0] for residual in recorded]),
@@ -189,14 +191,15 @@ def residual_figure(flight_residuals: Sequence[Residuals], weight: float, arm: f
     ]
     if all(residual.voltage is not None for residual in recorded):
         abscissae.append(("battery [V]", [residual.voltage for residual in recorded if residual.voltage is not None]))
+    series = [(label, np.concatenate(values)) for label, values in abscissae]
+    varying = [(label, x) for label, x in series if _filled_bins(x) >= MIN_BINS] or series[:1]
     force = np.concatenate([residual.force for residual in recorded], axis=1) * 100.0 / weight
     torque = np.concatenate([residual.torque for residual in recorded], axis=1) * 100.0 / (weight * arm)
     with samara_style() as plt:
         figure, panels = plt.subplots(
-            2, len(abscissae), figsize=(2.45 * len(abscissae), 5.4), sharey="row", sharex="col"
+            2, len(varying), figsize=(2.45 * max(len(varying), 2), 5.4), sharey="row", sharex="col", squeeze=False
         )
-        for column, (label, values) in enumerate(abscissae):
-            x = np.concatenate(values)
+        for column, (label, x) in enumerate(varying):
             for row, rows in enumerate((force, torque)):
                 _plot_bins(panels[row, column], x, rows)
             panels[1, column].set_xlabel(label)
@@ -211,12 +214,10 @@ def residual_figure(flight_residuals: Sequence[Residuals], weight: float, arm: f
 
 def _plot_bins(axes: Axes, x: Array, rows: Array) -> None:
     """Plot means of bins between the 1st and the 99th percentile, with a band of one standard deviation."""
-    low, high = np.percentile(x, (1.0, 99.0))
+    edges, bin_indices = _bin_indices(x)
     axes.axhline(0.0, color=INK, linewidth=0.8)
-    if not high - low > 1e-9:
+    if not edges[-1] > edges[0]:
         return
-    edges = np.linspace(low, high, BINS + 1)
-    bin_indices = np.digitize(x, edges) - 1
     for k, (name, residual) in enumerate(zip(("x", "y", "z"), rows, strict=True)):
         centres, bin_means, deviations = [], [], []
         for b in range(BINS):
@@ -228,7 +229,26 @@ def _plot_bins(axes: Axes, x: Array, rows: Array) -> None:
         means, deviation = np.array(bin_means), np.array(deviations)
         axes.fill_between(centres, means - deviation, means + deviation, color=COLOURS[k], alpha=0.12, linewidth=0.0)
         axes.plot(centres, means, "o-", color=COLOURS[k], markersize=3, linewidth=1.4, label=f"along {name}")
-    axes.set_xlim(low, high)
+    axes.set_xlim(edges[0], edges[-1])
+
+
+def _filled_bins(x: Array) -> int:
+    """Count the bins with enough samples for a mean."""
+    _, indices = _bin_indices(x)
+    return int((np.bincount(indices[(indices >= 0) & (indices < BINS)], minlength=BINS) >= MIN_BIN_SAMPLES).sum())
+
+
+def _bin_indices(x: Array) -> tuple[Array, Array]:
+    """Return the edges of equal bins between the 1st and the 99th percentile, and the bin of each value inside them.
+
+    Values that vary by less than rounding are in one bin.
+    """
+    low, high = np.percentile(x, (1.0, 99.0))
+    edges = np.linspace(low, high, BINS + 1)
+    if not high - low > 1e-9:
+        return np.zeros(2), np.zeros(len(x), dtype=int)
+    indices = np.digitize(x, edges) - 1
+    return edges, indices
 
 
 # Prediction -----------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from samara.campaigns.store import Store, open_store, worst_rows
 from samara.core.atomic_files import write_text
 from samara.core.confined_folder import ConfinedFolder
 from samara.core.types import Array
+from samara.record.flight_streams import parameter_unit
 from samara.record.metrics import FLIGHT_METRICS, METRICS
 from samara.view.plot import campaign as draw
 from samara.view.report.page import Html, badge, element, faint_paragraph, figure, list_items, page, table
@@ -90,7 +91,7 @@ def campaign_page(folder: str | Path, *, fly: bool = True) -> str:
         _interval_note(campaign, sequential),
         element("h2", "Varied parameters"),
         _factor_table(campaign, rows, curves),
-        _failure_section(rows, curves),
+        _failure_section(rows, curves, _factor_units(campaign, rows)),
         element("h2", "Performance"),
         _distributions(campaign, rows),
         _fan(campaign, store, rows) if fly else None,
@@ -198,10 +199,13 @@ def _rate_cells(count: int, n: int, sequential: bool) -> list[str]:
 
 
 def _interval_note(campaign: Campaign, sequential: bool) -> Html:
-    method = (
-        "confidence sequences, which hold whenever the campaign is stopped" if sequential else "by Clopper and Pearson"
-    )
-    text = f"Intervals are {method}."
+    text = "The interval of a fraction contains the true rate in at least 95 % of campaigns: "
+    if sequential:
+        text += (
+            "a confidence sequence, which holds at every moment, so that the campaign may be stopped when it suffices."
+        )
+    else:
+        text += "that of Clopper and Pearson, which holds for a number of flights fixed beforehand."
     if campaign.sampler != INDEPENDENT:
         text += (
             f" They hold for independent rows; rows of {campaign.sampler} are spread more evenly, so the intervals are "
@@ -259,12 +263,23 @@ def _describe_effect(curve: FailureCurve) -> str:
     return text if len(curve.beta) < 3 or abs(curve.beta[2]) < abs(curve.beta[1]) else f"{text}, non-linear"
 
 
-def _failure_section(rows: CampaignRows, curves: Mapping[str, FailureCurve]) -> list[Html | None]:
+def _factor_units(campaign: Campaign, rows: CampaignRows) -> dict[str, str]:
+    """Return the axis label of each factor: its name, and its unit if it has one."""
+    scenario = campaign.read_scenario()
+    units = {name: parameter_unit(scenario, name) for name in rows.factors}
+    return {name: name if unit == "1" else f"{name} [{unit}]" for name, unit in units.items()}
+
+
+def _failure_section(
+    rows: CampaignRows, curves: Mapping[str, FailureCurve], labels: Mapping[str, str]
+) -> list[Html | None]:
     flown = rows.flown_mask
     factors = {name: x[flown] for name, x in rows.factors.items() if np.ptp(x[flown]) > 0.0} if flown.any() else {}
     if not curves:
         text = "No flight failed." if not rows.failed_mask[flown].any() else "Every flight failed."
         return [element("h2", "Causes of failures"), element("p", text)]
+    curves = {labels[name]: curve for name, curve in curves.items()}
+    factors = {labels[name]: values for name, values in factors.items()}
     ranked = {name: factors[name] for name in curves}
     parts: list[Html | None] = [
         element("h2", "Causes of failures"),
@@ -309,7 +324,10 @@ def _distributions(campaign: Campaign, campaign_rows: CampaignRows) -> list[Html
         formatted = [f"{value:.4g}{unit}" for value in (middle, tail, worst)]
         rows.append([name, *formatted[:2], f"{_format_bound(low)} to {_format_bound(high)}", formatted[2]])
     limits = dict(campaign.degraded)
-    caption = "Solid: median; dotted: 99 % of flights are better."
+    caption = (
+        "Solid: median; dotted: 99 % of flights are better. The interval of a quantile contains the true quantile in at least "
+        "95 % of campaigns; its ends are two of the flown values, so it assumes no distribution."
+    )
     return [
         figure(draw.distributions(metrics, UNITS, limits), "distributions of the metrics"),
         faint_paragraph(caption + (" Dashed: limit beyond which a flight is degraded." if limits else "")),

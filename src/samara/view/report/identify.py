@@ -116,18 +116,13 @@ def _page(
         element("ul", [element("li", element("b", kind), ": ", PRODUCT_DESCRIPTIONS[kind]) for kind in product_types]),
         pictures["numbers"],
         [_parameter_table(product) for product in identification.vehicles],
-        element("h2", "Prediction of unseen flights"),
         _prediction_scores(scores, len(identification.flights)),
         pictures.get("errors"),
         pictures.get("predicted"),
         element("h2", "Residual force and torque"),
         element("p", RESIDUALS_CAPTION),
         pictures["residuals"],
-        element("h2", "Correlation of errors"),
-        element("p", CORRELATION_CAPTION),
-        element(
-            "div", [product for name, product in pictures.items() if name.startswith("correlation")], class_="pair"
-        ),
+        _correlations(pictures),
         element("h2", "Flights"),
         _flights(identification),
         element("h2", "Reproduce"),
@@ -135,9 +130,19 @@ def _page(
     )
 
 
+def _correlations(pictures: dict[str, Html]) -> list[Html]:
+    """Return the section on correlations; none if fewer than two parameters were identified."""
+    shown = [picture for name, picture in pictures.items() if name.startswith("correlation")]
+    if not shown:
+        return []
+    heading = element("h2", "Correlation of errors")
+    return [heading, element("p", CORRELATION_CAPTION), element("div", shown, class_="pair")]
+
+
 def _badges(identification: Identification, scores: Sequence[PredictionScore]) -> Html:
     identified_count = sum(estimate.excited for estimate in identification.physical.estimates)
-    badges = [badge(f"{identified_count} of {len(identification.physical.estimates)} parameters identified", True)]
+    text = f"{identified_count} of {len(identification.physical.estimates)} parameters identified"
+    badges = [badge(text, identified_count > 0)]
     if scores:
         total_score = pool_scores(scores)
         best = list(total_score.rms)[-1]
@@ -168,21 +173,22 @@ def _parameter_row(estimate: ParameterEstimate) -> list[object]:
     status = element("span", "✓", class_="good")
     if not estimate.excited:
         hint = f"not excited: fly {estimate.manoeuvre}"
-        status = element("span", hint, class_="faint", style="display: inline-block; min-width: 190px")
+        status = element("span", hint, class_="faint")
     intervals = (
         f"{estimate.value:.4g} ± {estimate.error:.2g}",
         f"{estimate.low:.3g} … {estimate.high:.3g}",
         f"{estimate.start:.4g}",
     )
     cells = (*intervals, "" if estimate.unit == "1" else estimate.unit)
-    name = element("span", f"{draw.display_name(estimate.name)} ", element("code", estimate.name))
+    name = element("span", draw.display_name(estimate.name), element("br"), element("code", estimate.name))
     style_class = None if estimate.excited else "faint"
     return [name, *(element("span", cell, style="white-space: nowrap", class_=style_class) for cell in cells), status]
 
 
-def _prediction_scores(scores: Sequence[PredictionScore], flights: int) -> Html | list[Html]:
+def _prediction_scores(scores: Sequence[PredictionScore], flights: int) -> list[Html]:
+    """Return the section on prediction; none without scores."""
     if not scores:
-        return faint_paragraph("No flight could be predicted: no log records the motion for long enough.")
+        return []
     total_score = pool_scores(scores)
     split = (
         "Each flight was predicted by vehicles identified from the others."
@@ -194,6 +200,7 @@ def _prediction_scores(scores: Sequence[PredictionScore], flights: int) -> Html 
     models = [name for name in total_score.rms if name not in BASELINES]
     rows = [(name, *(f"{ratio:.2f}" for ratio in error_ratios(total_score, name).values())) for name in models]
     return [
+        element("h2", "Prediction of unseen flights"),
         element("p", split + method),
         element("p", f"Error after 0.5 s relative to constant velocity, {total_score.windows} windows:"),
         table(("", *QUANTITIES), rows),
