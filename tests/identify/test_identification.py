@@ -101,7 +101,10 @@ def test_parameters_unexcited_in_hover_stay_and_are_marked(identified_flight):
     for estimate, parameter in zip(identified.estimates, identifiable_parameters(bare), strict=True):
         if estimate.name.startswith(("inertia", "drag", "airspeed_moment")):
             assert estimate.value == parameter.get(bare) and estimate.manoeuvre
-    assert "not excited" in vehicle_toml(identified.vehicle)
+    before, after = (dict(vehicle.structure.sources) for vehicle in (start, identified.vehicle))
+    for key in ("body.inertia", "drag.linear", "airspeed_moment.roll"):  # unchanged, and so is the source
+        assert after.get(key) == before.get(key)
+    assert "identified by regression" in after["rotors[0].k_thrust"]
 
 
 def test_residuals_go_with_what_they_are_drawn_against(identified_flight):

@@ -124,6 +124,7 @@ def test_rates_charge_and_attitude_errors_are_in_the_units_they_name(monkeypatch
         angular_velocity=np.tile([np.pi, -0.5 * np.pi, 0.1], (21, 1)),
         charge=np.full(21, 0.25),
         tables=tables,
+        is_simulated=True,
     )
     (rates,) = signals.rates(track)
     assert rates.unit == "°/s" and rates.values[4] == pytest.approx([180.0, -90.0, 18.0 / np.pi])
@@ -252,6 +253,7 @@ def test_the_map_is_x_east_over_y_north_of_each_drone():
             time=TIME,
             position=np.stack([k + TIME, 2.0 * TIME - k, 9.0 + TIME], axis=1),
             reference_position=np.stack([k + 0.0 * TIME, TIME, TIME], axis=1),
+            tables={"reference": None},
         )
         for k in range(2)
     ]

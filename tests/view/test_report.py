@@ -188,7 +188,7 @@ def test_expectations_are_judged_from_the_recording(files):
     """The recording contains the scenario and its settings: after two seconds of hover, the drone has not landed."""
     run = load_run(files[0])
     text, settings = scenario_text(run)
-    assert settings == {"duration": 2.0}
+    assert settings == {"duration": 2.0, "drones.controller": "geometric"}
     assert expectations(run) == check_expectations(run, samara.load_scenario("hover", {"duration": 2.0}).expect)
     assert [expectation.satisfied for expectation in expectations(run) if "landed" in expectation.text] == [False]
     assert fly_command("hover", text, {"drones.vehicle": "iris", "duration": 3.0}) == (
