@@ -269,7 +269,7 @@ def test_the_map_is_x_east_over_y_north_of_each_drone():
         assert chart["xs"][curve["t"]] == pytest.approx(TIME, abs=1e-6)
     pad = 0.08 * 5.0
     assert chart["x"] == pytest.approx([-pad, 3.0 + pad]) and chart["y"] == pytest.approx([-1.0 - pad, 4.0 + pad])
-    assert chart["equal"] and (chart["xname"], chart["unit"]) == ("x east [m]", "m north")
+    assert chart["equal"] and (chart["xname"], chart["axis"]) == ("x east [m]", "y north [m]")
 
 
 # Campaigns -------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -61,9 +62,14 @@ def thrusts_and_angles(components: Sequence[Scalar], vehicle: Vehicle) -> tuple[
     return thrusts, angles
 
 
-def hover(
-    vehicle: Vehicle, p_W: Sequence[Scalar] = (0.0, 0.0, 1.0), environment: Environment = CALM
-) -> tuple[State, Command]:
+class Trim(NamedTuple):
+    """A steady state, and the command that holds its rotor speeds."""
+
+    state: State
+    command: Command
+
+
+def hover(vehicle: Vehicle, p_W: Sequence[Scalar] = (0.0, 0.0, 1.0), environment: Environment = CALM) -> Trim:
     """Σ (forces, torques) = 0, level, at rest, all effects settled: the exact trim with the smallest Σ Ω⁴
 
     With thrust kF Ω² this minimises Σ T². A vehicle with tilting rotors balances their lateral thrust by rolling and pitching;
@@ -75,7 +81,7 @@ def hover(
         environment: air, wind and ground.
 
     Returns:
-        The state, and the command that holds its rotor speeds.
+        The trim: `state, command = hover(vehicle)`, or `hover(vehicle).command`.
 
     Raises:
         ValueError: no such trim exists, the motors cannot hold its speeds, or the feet would be below the ground.
@@ -106,7 +112,7 @@ def _require_above_ground(vehicle: Vehicle, p_W: Sequence[float], environment: E
         )
 
 
-def _hover(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> tuple[State, Command]:
+def _hover(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> Trim:
     _require_above_ground(vehicle, p_W, environment)
     state = _solve_trim(vehicle, p_W, environment)
     actuation = vehicle.structure.actuation
@@ -120,7 +126,7 @@ def _hover(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> 
                 f"vehicle {vehicle.name!r} cannot hover: rotor {i} would have to turn at {speed:.4g} rad/s, "
                 f"which its motor does not hold (command {command[i]:.4g})"
             )
-    return state, command
+    return Trim(state, command)
 
 
 def _solve_trim(vehicle: Vehicle, p_W: Sequence[Scalar], environment: Environment) -> State:
