@@ -110,6 +110,7 @@ _lazy_import.register_presenters(
         "State.in_ned": "samara.physics.frames:state_ned_frd_from_enu_flu",
         "Summary.html": "samara.view.report.html_repr:summary_html",
         "Trajectory.html": "samara.view.report.html_repr:trajectory_html",
+        "Vehicle.check": "samara.physics.inputs:check_mass",
         "Vehicle.html": "samara.view.report.html_repr:vehicle_html",
         "Vehicle.text": "samara.vehicles.description:vehicle_text",
     }

@@ -137,6 +137,7 @@ def test_free_fall_is_a_parabola(method):
     assert state.v_W == pytest.approx((1.0, -2.0, 3.0 - 9.80665 / 2.0), rel=1e-13)
 
 
+@pytest.mark.filterwarnings("ignore::samara.core.ImplausibleWarning")
 def test_crazyflie_engine_gravity_test_needs_drag_and_idle_off():
     """Zero command for 0.1 s: v_z = −0.981 m/s only with stopped rotors and without drag (errata)."""
     vehicle = samara.vehicle("crazyflie_documented").replace({"rotors.motor.speed_min": 0.0}).without_effect("drag")
@@ -511,6 +512,7 @@ def test_an_unknown_method_is_refused_with_the_known_ones(crazyflie):
         samara.step(state, command, crazyflie, 1e-3, method="rk5")
 
 
+@pytest.mark.filterwarnings("ignore::samara.core.ImplausibleWarning")
 def test_a_vehicle_that_cannot_hover_says_why(crazyflie):
     """A rotor missing: the others cannot balance its torque. Too heavy, too light, or an exhausted battery: the motors
     cannot reach the necessary speed, and there is an error instead of a trim."""

@@ -141,8 +141,7 @@ PURE = {
     "typing",
 }
 INWARD = {
-    f"samara.core.{name}"
-    for name in ("algebra", "ops", "quantity", "lazy_import", "display_hooks", "tree", "integrate")
+    f"samara.core.{name}" for name in ("algebra", "ops", "quantity", "lazy_import", "implausible", "tree", "integrate")
 }
 
 

@@ -14,6 +14,7 @@ from samara.core.algebra import ZERO, Vec3, quat_exp, quat_from_euler
 from samara.documents.rigid_body import RigidBodyQuadrotor
 from samara.estimate.ideal import delayed_estimator, noisy_estimator
 from samara.physics.effect import Effect, Wrench
+from samara.physics.inputs import command_range
 from samara.plan import trajectory
 from samara.scenario import events
 from samara.scenario.events import QUANTITIES, Event, at, at_step, when
@@ -26,7 +27,6 @@ from samara.sim.fly import fingerprint, fly
 from samara.sim.initial_state import initial_state
 from samara.sim.simulation import Simulation
 from samara.vehicles.defaults import contact_depths
-from samara.vehicles.limits import command_range
 from samara.wind.sources import Constant, OrnsteinUhlenbeck
 
 ABOVE = Vec3(0.0, 0.0, 3.0)

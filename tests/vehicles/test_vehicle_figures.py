@@ -53,6 +53,7 @@ def scale_rotors(vehicle, **factors):
     )
 
 
+@pytest.mark.filterwarnings("ignore::samara.core.ImplausibleWarning")
 @pytest.mark.parametrize("name", WITH_ROTORS)
 @pytest.mark.parametrize(
     ("slip", "figure_name"),
@@ -73,6 +74,7 @@ def test_a_slip_of_a_factor_is_seen(name, slip, figure_name):
     assert any(sentence.startswith(f"{figure_name} is ") for sentence in warnings(wrong))
 
 
+@pytest.mark.filterwarnings("ignore::samara.core.ImplausibleWarning")
 def test_without_a_radius_the_slips_are_seen_too():
     bare = scale_rotors(samara.vehicle("hexarotor_x"), radius=0.0)
     assert warnings(bare) == []

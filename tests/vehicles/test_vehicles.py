@@ -584,6 +584,7 @@ def point_masses() -> st.SearchStrategy:
     return st.tuples(st.lists(st.tuples(st.floats(0.1, 2.0), position), min_size=4, max_size=4))
 
 
+@pytest.mark.filterwarnings("ignore::samara.core.ImplausibleWarning")
 @settings(max_examples=60, deadline=None)
 @given(bodies=point_masses(), spread=st.floats(0.01, 10.0), count=st.integers(1, 8), data=st.data())
 def test_any_body_of_masses_is_accepted_and_survives_its_file(bodies, spread, count, data):

@@ -12,10 +12,21 @@ import numpy as np
 
 from samara.compiler.scan import CompiledScan
 from samara.compiler.stepper import BACKENDS, REFERENCE, Scan, Stepper, compile_scan, require_backend
-from samara.core.algebra import ZERO
+from samara.core.algebra import ZERO, Quat
 from samara.core.integrate import FIXED_STEP_INTEGRATORS, find_integrator
 from samara.core.tree import flatten, leaf_names, packer, unflatten, unpacker
 from samara.physics.effect import Wrench
+from samara.physics.inputs import (
+    STABLE_TIME_CONSTANTS,
+    check_components,
+    check_state,
+    check_time_step,
+    check_unit_quaternion,
+    fastest_time_constant,
+    plausible_command_range,
+    state_error,
+    warn_of_command,
+)
 from samara.physics.multirotor import require_command_size, state_at_rest, state_names, zero_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.parameters import parameter
@@ -162,7 +173,11 @@ class Simulator:
             FloatingPointError: the resulting state is not finite.
         """
         steps = _require_count("steps", steps, 0)
-        leaves, held_inputs = self._pack(state), self._held_inputs(command, dt, environment, vehicle)
+        try:
+            leaves = self._pack(state)
+        except (TypeError, ValueError) as error:
+            raise state_error(state, self.vehicle) from error
+        held_inputs = self._held_inputs(command, dt, environment, vehicle)
         if {*map(type, leaves), *map(type, held_inputs)} <= _PYTHON_NUMBERS:
             return self._unpack(self._step_single_drone(leaves, held_inputs, steps, environment))
         n = _batch_size(leaves, held_inputs)
@@ -173,14 +188,17 @@ class Simulator:
         rows = self._rows(leaves, n)
         self._check_held_inputs(held_inputs, n, environment)
         final_rows, _ = self._step_scan(_environment_shape(environment))(rows, held_inputs, None, steps)
-        self._check_finite(final_rows)
+        self._check_final(final_rows, leaves)
         return self._unpack(final_rows)
 
     def _step_single_drone(
         self, leaves: list[Any], held_inputs: list[Any], steps: int, environment: Environment | None
     ) -> Sequence[float]:
-        if not math.isfinite(sum(held_inputs)):
-            self._raise_not_finite(held_inputs, "held input", self._held_input_names(environment))
+        lowest, highest, max_dt, count = self._plausible_inputs
+        total = sum(held_inputs)
+        command_sum = total if len(held_inputs) == count + 1 else sum(held_inputs[:count])
+        if not (lowest <= command_sum <= highest and math.isfinite(total)) or held_inputs[count] > max_dt:
+            self._check_held_numbers(held_inputs, environment)
         numbers: Sequence[float]
         if self.backend == "llvm":
             single_drone = self._single_drone_code(_environment_shape(environment))
@@ -194,8 +212,27 @@ class Simulator:
             final_rows, _ = self._step_scan(_environment_shape(environment))(column, held_inputs, None, steps)
             numbers = np.asarray(final_rows).ravel().tolist()
         if not math.isfinite(sum(numbers)):
+            check_unit_quaternion(Quat(*leaves[_ROTATION]))
             self._raise_not_finite(numbers, "state", self._component_names)
         return numbers
+
+    @cached_property
+    def _plausible_inputs(self) -> tuple[float, float, float, int]:
+        """Bounds of the sum of a command, and of the sum with dt; the longest stable step [s]; the size of a command.
+
+        One comparison finds commands that are far off, except some with opposite signs.
+        """
+        low, high = plausible_command_range(self.vehicle)
+        rotors, margin = len(self.vehicle.rotors), len(self.vehicle.servos) + 1.0
+        max_dt = STABLE_TIME_CONSTANTS * fastest_time_constant(self.vehicle)
+        return rotors * low - margin, rotors * high + margin, max_dt, len(self._command)
+
+    def _check_held_numbers(self, held_inputs: list[Any], environment: Environment | None) -> None:
+        if not math.isfinite(sum(held_inputs)):
+            self._raise_not_finite(held_inputs, "held input", self._held_input_names(environment))
+        count = len(self._command)
+        warn_of_command(tuple(held_inputs[:count]), self.vehicle)
+        check_time_step(held_inputs[count], self.vehicle)
 
     def step_into(
         self,
@@ -276,6 +313,9 @@ class Simulator:
             if self.controller
             else state
         )
+        check_state(state, self.vehicle)
+        check_components(state, self.vehicle)
+        check_time_step(dt, self.vehicle)
         leaves = flatten(carry_tree)
         held_inputs = [dt, *self._held_inputs_after_dt(environment, vehicle)]
         n = self._batch_size(leaves, held_inputs, inputs, label)
@@ -284,8 +324,17 @@ class Simulator:
             rows, held_inputs, inputs, len(inputs), record_every
         )
         final_rows, recorded = np.asarray(final_rows), np.asarray(recorded)
-        self._check_finite(final_rows[: len(self._component_names)])
+        self._check_final(final_rows[: len(self._component_names)], leaves)
         return self._make_rollout(final_rows, recorded, dt, record_every, n)
+
+    def _check_final(self, final_rows: Any, leaves: list[Any]) -> None:
+        """Raise FloatingPointError if a state is not finite after a flight; ValueError if its quaternion was zero before."""
+        try:
+            self._check_finite(final_rows)
+        except FloatingPointError:
+            for rotation in np.stack(np.broadcast_arrays(*leaves[_ROTATION]), axis=-1).reshape(-1, 4):
+                check_unit_quaternion(Quat(*rotation.tolist()))
+            raise
 
     def _require_inputs(self, values: Any, label: str) -> Any:
         inputs = np.asarray(values, dtype=self.dtype) if values is not None else None
@@ -293,9 +342,14 @@ class Simulator:
         if inputs is None or inputs.ndim not in (2, 3) or inputs.shape[1] != expected:
             actual = "nothing" if inputs is None else f"shape {inputs.shape}"
             raise ValueError(f"{label}: expected shape (steps, {expected}) or (steps, {expected}, N); got {actual}")
-        if not np.isfinite(inputs).all():
+        low, high = (float(inputs.min()), float(inputs.max())) if inputs.size else (0.0, 0.0)
+        if not math.isfinite(high - low):
             k, i = (int(x) for x in np.argwhere(~np.isfinite(inputs))[0][:2])
             raise ValueError(f"{label}[{k}, {i}] is {inputs[k, i]}; expected finite numbers")
+        lowest, highest = plausible_command_range(self.vehicle)
+        if not self.controller and not lowest <= low <= high <= highest:
+            k, _, *drone = np.argwhere((inputs < lowest) | (inputs > highest))[0]
+            warn_of_command(tuple(inputs[(k, slice(None), *drone)].tolist()), self.vehicle)
         return inputs
 
     def _batch_size(self, leaves: list[Any], held_inputs: list[Any], inputs: Any, label: str) -> int | None:
@@ -627,6 +681,7 @@ class Simulator:
 
 _PYTHON_NUMBERS = {float, int}
 _NO_BUFFER = (None, None)
+_ROTATION = slice(6, 10)  # q_WB among the leaves of a state
 _MAX_STEPS = 2**31 - 1  # steps of one call, which cannot be interrupted
 
 

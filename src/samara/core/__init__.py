@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         scale,
         skew,
     )
+    from samara.core.implausible import ImplausibleWarning
     from samara.core.integrate import euler, integrate_adaptively, midpoint, rk4, rk23, rk45, semi_implicit_euler
     from samara.core.ops import (
         absolute,
@@ -85,6 +86,7 @@ __all__ = [
     "Attitude",
     "Duration",
     "Euler",
+    "ImplausibleWarning",
     "Mass",
     "Mat3",
     "Matrix",

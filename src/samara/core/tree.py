@@ -93,8 +93,12 @@ def require_finite(tree: Tree, label: str) -> None:
 
 
 def packer(template: Tree) -> Callable[[Tree], list[Scalar]]:
-    """Return pack(tree): the leaves of a tree shaped like the template, in order."""
-    return eval(f"lambda tree: [{', '.join(_leaf_expressions(template, 'tree'))}]")
+    """Return pack(tree): the leaves of a tree shaped like the template, in order; TypeError or ValueError for other shapes."""
+    names: list[str] = []
+    pattern = _unpacking_pattern(template, names)
+    namespace: dict[str, Any] = {}
+    exec(f"def pack(tree):\n    {pattern} = tree\n    return [{', '.join(names)}]", namespace)
+    return namespace["pack"]
 
 
 def unpacker(template: Tree) -> Callable[[Scalar], Tree]:
@@ -106,10 +110,12 @@ def unpacker(template: Tree) -> Callable[[Scalar], Tree]:
     return eval(f"lambda leaves: {expression}", namespace)
 
 
-def _leaf_expressions(template: Tree, expression: str) -> list[str]:
-    if not isinstance(template, tuple):
-        return [expression]
-    return [leaf for i, branch in enumerate(template) for leaf in _leaf_expressions(branch, f"{expression}[{i}]")]
+def _unpacking_pattern(template: Tree, names: list[str]) -> str:
+    """Return the target of an assignment that unpacks a tree, such as "((x0, x1,), x2,)"; append its names."""
+    if isinstance(template, tuple):
+        return f"({''.join(f'{_unpacking_pattern(branch, names)}, ' for branch in template)})"
+    names.append(f"x{len(names)}")
+    return names[-1]
 
 
 def _rebuild(template: Tree, index: int, namespace: dict[str, object]) -> tuple[str, int]:

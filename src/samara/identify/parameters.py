@@ -23,7 +23,7 @@ from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.rotors.rotor_air_effects import AIRSPEED_MOMENT, ROTOR_DRAG
 from samara.physics.rotors.thrust_curve import THRUST_CURVE
-from samara.physics.types import Vehicle
+from samara.physics.types import Vehicle, replace_parameters
 
 VARIED_PATHS = (
     *(
@@ -257,7 +257,7 @@ def scalar_parameter(path: str, unit: str, scale: float, manoeuvre: str, positiv
     """Return a scalar parameter of an effect."""
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
-        return vehicle.replace({path: value})
+        return replace_parameters(vehicle, {path: value})
 
     return FreeParameter(
         path, unit, lambda vehicle: float(_effect_value(vehicle, path)), put, scale, positive, manoeuvre

@@ -11,10 +11,10 @@ from functools import lru_cache
 from samara.compiler.compiled_step import CompiledStep
 from samara.core.ops import clamp, safe_sqrt
 from samara.core.quantity import Scalar
+from samara.physics.inputs import command_limits
 from samara.physics.multirotor import state_at_rest
 from samara.physics.types import CALM, Command, State, Vehicle
 from samara.vehicles.exchange.throttle import HOVER_OUTPUT, full_thrust
-from samara.vehicles.limits import command_limits
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
 FRAME_BY_ROTOR_COUNT = {4: "quad_x", 6: "hexa_x", 8: "octo_x"}

@@ -11,6 +11,7 @@ from samara.core.integrate import find_integrator
 from samara.core.quantity import Scalar
 from samara.core.tree import leaf_names, require_finite
 from samara.physics.effect import Wrench, add_wrenches
+from samara.physics.inputs import check_components, check_state, check_time_step, check_unit_quaternion, warn_of_command
 from samara.physics.motion.body import angular_acceleration, attitude_rate, translational_acceleration
 from samara.physics.rotors.propulsion import ROTORS
 from samara.physics.rotors.tilt import servo_command, tilted_axis
@@ -21,18 +22,25 @@ def wrench_breakdown(
     state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM
 ) -> dict[str, Wrench]:
     """Return the wrench of each effect by its name  [N, N·m]"""
+    check_state(state, vehicle)
     return _breakdown(state, command, tilt_rotors(state, vehicle), environment)
 
 
 def _breakdown(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> dict[str, Wrench]:
-    return {
-        effect.name: effect.wrench(effect_state, state, command, vehicle, environment)
-        for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True)
-    }
+    try:
+        return {
+            effect.name: effect.wrench(effect_state, state, command, vehicle, environment)
+            for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True)
+        }
+    except Exception:  # the likely reason: a state or command of another vehicle
+        check_components(state, vehicle)
+        require_command_size(command, vehicle)
+        raise
 
 
 def wrench(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> Wrench:
     """F = Σ Fᵢ,  τ = Σ τᵢ over the effects, at the centre of mass  [N, N·m]"""
+    check_state(state, vehicle)
     return _wrench(state, command, tilt_rotors(state, vehicle), environment)
 
 
@@ -48,6 +56,7 @@ def derivative(state: State, command: Command, vehicle: Vehicle, environment: En
 
     The rotor axes are those tilted by the servos.
     """
+    check_state(state, vehicle)
     vehicle = tilt_rotors(state, vehicle)
     total = _wrench(state, command, vehicle, environment)
     return State(
@@ -167,12 +176,21 @@ def step(
     """x(t + dt) from ẋ = derivative(x, command, vehicle, environment), with command and environment constant over dt [s]
 
     Methods: euler, semi_implicit, midpoint, rk4, rk23, rk45; the last two choose their own steps within dt.
+
+    Raises:
+        ValueError: an input is not finite; the state is not one of this vehicle, or has no rotation; dt is longer than ten
+            time constants of the fastest motor. Steps beyond 2.5 of them, and commands far outside their range, warn once.
     """
     integrator = find_integrator(method, label="method")
+    check_state(state, vehicle)
     require_command_size(command, vehicle)
     command = tuple(command)
     require_finite(command, "command")
     require_finite(state, "state")
+    check_unit_quaternion(state.q_WB)
+    warn_of_command(command, vehicle)
+    if not integrator.is_adaptive:
+        check_time_step(dt, vehicle)
     advanced: State = integrator.advance(lambda s: derivative(s, command, vehicle, environment), state, dt)
     require_finite(advanced, "state")
     return advanced

@@ -193,18 +193,27 @@ class Vehicle:
 
         Raises:
             KeyError: the vehicle has no such parameter.
+            ValueError: the mass is not positive. A mass that the rotors are far from carrying warns once.
         """
-        vehicle, all_changes = self, {**(changes or {}), **named_changes}
-        for path, value in all_changes.items():
-            vehicle = _replace_parameter(vehicle, path, value)
-        replaced = (*vehicle.structure.replaced_parameters, *all_changes)
-        return replace(vehicle, structure=replace(vehicle.structure, replaced_parameters=replaced))
+        all_changes = {**(changes or {}), **named_changes}
+        vehicle = replace_parameters(self, all_changes)
+        if "mass" in all_changes:
+            present("Vehicle.check", vehicle)
+        return vehicle
 
     def __repr__(self) -> str:
         return str(present("Vehicle.text", self))
 
     def _repr_html_(self) -> str:
         return str(present("Vehicle.html", self))
+
+
+def replace_parameters(vehicle: Vehicle, changes: Mapping[str, Tree]) -> Vehicle:
+    """Return the vehicle with changed parameters, unchecked; see `Vehicle.replace`."""
+    replaced = (*vehicle.structure.replaced_parameters, *changes)
+    for path, value in changes.items():
+        vehicle = _replace_parameter(vehicle, path, value)
+    return replace(vehicle, structure=replace(vehicle.structure, replaced_parameters=replaced))
 
 
 def _replace_parameter(vehicle: Vehicle, path: str, value: Tree) -> Vehicle:

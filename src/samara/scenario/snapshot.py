@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Self
 from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
 from samara.physics.frames import ned_from_enu
+from samara.physics.inputs import UNIT_RANGE
 from samara.physics.types import Environment, Reference, State
 from samara.scenario.actuators import ActuatorCommand, mask_effectiveness, motor_disable_mask
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.registry import SENSOR_TYPES
-from samara.vehicles.limits import UNIT_RANGE
 
 BUS_SCHEMA_VERSION = 3
 """Increases when the meaning of a field or of a recorded stream changes; stored in every recording.

@@ -16,6 +16,7 @@ from samara.control.depth_observation import require_blocks
 from samara.control.registry import DEFAULT_PERIOD
 from samara.core.algebra import ZERO
 from samara.core.tree import unpacker
+from samara.physics.inputs import command_range
 from samara.physics.multirotor import complete_environment, state_at_rest
 from samara.physics.types import BODY_STATE_SIZE, Reference, State, Vehicle
 from samara.scenario.autopilot_sensors import cell_count, main_battery
@@ -27,7 +28,7 @@ from samara.sensors.sensor import Sensor
 from samara.sim.setup import DroneSetup, LinkedAutopilot
 from samara.sim.stage import PythonStage, StageSet
 from samara.sim.stages.controller import build_controller, named_controller
-from samara.vehicles.limits import command_bounds, command_range
+from samara.vehicles.limits import command_bounds
 from samara.vehicles.trim import scale_to_density
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from samara.core.units import RecordField, record_fields
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.effect import Actuation, Effect, Role
 from samara.physics.ground.contact import COMPLIANT, Contact
+from samara.physics.inputs import check_mass
 from samara.physics.motion import gravity as gravity_effects
 from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors import propulsion
@@ -159,6 +160,8 @@ def build_vehicle(
     vehicle = Vehicle(structure, *unflatten(parameters, (float(number) for number in flatten(parameters))))
     vehicle = _add_effects(vehicle, tables)
     check_options(name, vehicle)
+    if provenance is UNDOCUMENTED:  # files are checked by `samara check` and before a flight
+        check_mass(vehicle)
     return vehicle
 
 

@@ -14,6 +14,7 @@ from samara.core.portable_linalg import product, pseudoinverse
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
+from samara.physics.inputs import command_limits, command_range
 from samara.physics.multirotor import state_at_rest
 from samara.physics.rotors.actuator import Lag, scale_speed_range
 from samara.physics.rotors.battery import Ideal
@@ -30,24 +31,7 @@ from samara.physics.rotors.rotor import rotor_load
 from samara.physics.types import CALM, Vehicle
 from samara.vehicles.trim import effectiveness, hover
 
-UNIT_RANGE = (0.0, 1.0)
 MAX_COMMAND = 1e12  # in magnitude; a larger command is invalid
-
-
-def command_limits(vehicle: Vehicle) -> tuple[float, float] | None:
-    """Return [0, 1] for normalized commands and duties; None for speeds and wrenches, which the motor model limits."""
-    return UNIT_RANGE if vehicle.structure.actuation.name in ("normalized", "duty") else None
-
-
-def speed_range(vehicle: Vehicle) -> tuple[float, float] | None:
-    """Return the lowest and the highest speed of the motors with a lag [rad/s]; None for DC motors (load and supply decide)."""
-    motors = [rotor.motor for rotor in vehicle.rotors if isinstance(rotor.motor, Lag)]
-    return (min(motor.speed_min for motor in motors), max(motor.speed_max for motor in motors)) if motors else None
-
-
-def command_range(vehicle: Vehicle) -> tuple[float, float] | None:
-    """Return the lowest and the highest rotor command; None for a command without limits, such as a wrench."""
-    return speed_range(vehicle) if vehicle.structure.actuation.name == "speed" else command_limits(vehicle)
 
 
 _SPEED_UPPER_BOUND = 1e5  # [rad/s] for any motor

@@ -17,13 +17,14 @@ from samara.core.quantity import Quantity, Tree
 from samara.core.sanitise import quote_value
 from samara.core.toml import QUANTITY, DataSheet, ShippedFiles, TomlFile, is_toml_path, parse_document
 from samara.physics.ground.contact import Surface
+from samara.physics.inputs import check_mass
 from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.tilt import Servo
-from samara.physics.types import Vehicle
+from samara.physics.types import Vehicle, replace_parameters
 from samara.vehicles.build import ACTUATIONS, BATTERIES, ContactShape, Provenance, build_vehicle
 from samara.vehicles.check import MAX_CONTACT_POINTS, MAX_ROTORS, VehicleError, check_vehicle, raise_problems
 from samara.vehicles.defaults import derived_feet, derived_top_height
@@ -58,9 +59,11 @@ def vehicle(name_or_path: str | Path, *, effects: Sequence[EffectOption] = (), *
     if not overrides:
         return loaded_vehicle
     try:
-        return check_vehicle(loaded_vehicle.replace(overrides))
+        changed_vehicle = check_vehicle(replace_parameters(loaded_vehicle, overrides))
     except KeyError as error:
         raise VehicleError(error.args[0]) from None
+    check_mass(changed_vehicle)
+    return changed_vehicle
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from samara.physics.types import Vehicle
+from samara.physics.types import Vehicle, replace_parameters
 
 
 def parameter(vehicle: Vehicle, path: str) -> Any:
@@ -28,11 +28,10 @@ def with_parameters(vehicle: Vehicle, paths: Sequence[str], values: Sequence[Any
         components = vehicle.rotors if root == "rotors" else vehicle[root] if vehicle.has(root) else ()
         if type(components) is tuple and components and not subpath.partition(".")[0].isdecimal():
             indices = range(len(components))
-            vehicle = vehicle.replace(
-                {f"{root}.{k}.{subpath}": component_value for k, component_value in zip(indices, value, strict=True)}
-            )
+            changes = {f"{root}.{k}.{subpath}": component for k, component in zip(indices, value, strict=True)}
+            vehicle = replace_parameters(vehicle, changes)
         else:
-            vehicle = vehicle.replace({path: value})
+            vehicle = replace_parameters(vehicle, {path: value})
     return vehicle
 
 

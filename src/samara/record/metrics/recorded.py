@@ -13,13 +13,13 @@ import numpy as np
 
 from samara.core.algebra import Vec3
 from samara.core.types import Array
+from samara.physics.inputs import command_range
 from samara.physics.quantities import DEG_PER_RAD, min_charge, position_error
 from samara.record.metrics.flight import is_tracking
 from samara.record.metrics.registry import METRICS
 from samara.record.spectrum import Spectrum, welch_spectrum
 from samara.scenario.autopilot_types import POSITIONS_ONLY
 from samara.vehicles.defaults import is_reference_airborne
-from samara.vehicles.limits import command_range
 
 if TYPE_CHECKING:
     from samara.record.run import DroneRecord

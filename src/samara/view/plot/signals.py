@@ -12,6 +12,7 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, quat_log
 from samara.core.tree import unflatten
 from samara.core.types import Array
+from samara.physics.inputs import command_range, speed_range
 from samara.physics.multirotor import complete_environment
 from samara.physics.types import Environment, Reference, Vehicle
 from samara.plan.flatness import flat_attitude
@@ -20,7 +21,6 @@ from samara.record.metrics.summary import length_unit
 from samara.record.run import DroneRecord
 from samara.record.spectrum import MIN_SPECTRUM_ROWS, Spectrum
 from samara.scenario.autopilot_types import POSITIONS_ONLY
-from samara.vehicles.limits import command_range, speed_range
 
 REFERENCE_POINTS = 300  # points at which the reference attitude is computed: more than a picture resolves
 MAX_UNWRAPPED_YAW = 4.0 * math.pi  # [rad]: a yaw with a larger range is drawn within ±180°

@@ -11,10 +11,10 @@ import numpy as np
 
 from samara.core.algebra import euler_from_quat, norm
 from samara.core.types import Array
+from samara.physics.inputs import command_limits
 from samara.physics.multirotor import tilt_rotors
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.record.recorder import LogLine
-from samara.vehicles.limits import command_limits
 from samara.vehicles.shape import CCW_COLOUR, COLOURS, CW_COLOUR, FAILED_COLOUR, GRID, INK
 from samara.view.depth_colours import DEPTH_COLOURS, DepthFrame, common_scale, depth_colours
 from samara.view.web.snapshot import DroneDetail
