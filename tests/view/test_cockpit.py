@@ -258,6 +258,78 @@ def test_keys_fly_it(page):
     assert page.evaluate("document.querySelector('[data-mode=hold]').getAttribute('aria-pressed')") == "true"
 
 
+def press(page, code, key=""):
+    """Press and release a key, and return whether the page handled it."""
+    return page.evaluate(
+        f"(() => {{ const options = {{ code: {code!r}, key: {(key or code)!r}, bubbles: true, cancelable: true }};"
+        "const handled = !window.dispatchEvent(new KeyboardEvent('keydown', options));"
+        "window.dispatchEvent(new KeyboardEvent('keyup', options)); return handled; })()"
+    )
+
+
+def test_the_list_of_keys_names_every_key_that_the_page_handles(page):
+    """H shows the list; besides the keys of the page it names those that fail a motor."""
+    listed = set(page.evaluate("[...document.querySelectorAll('#keys kbd')].map(cap => cap.dataset.code)"))
+    letters, digits = (f"Key{chr(65 + i)}" for i in range(26)), (f"Digit{i}" for i in range(10))
+    arrows = (f"Arrow{direction}" for direction in ("Up", "Down", "Left", "Right"))
+    others = (
+        "Space",
+        "Escape",
+        "PageUp",
+        "PageDown",
+        "Home",
+        "End",
+        "BracketLeft",
+        "BracketRight",
+        "Minus",
+        "Equal",
+        "Slash",
+    )
+    handled = {code for code in (*letters, *digits, *arrows, *others) if press(page, code)}
+    assert handled | {"Tab", "Enter"} == listed and {"KeyH", "KeyT", "KeyW", "Digit1"} < handled
+    assert "show, hide the keys" in page.text
+    press(page, "KeyH")
+    press(page, "KeyP")
+    assert "show, hide the keys" not in page.text
+    assert page.evaluate("document.getElementById('pause').getAttribute('aria-pressed')") == "false"
+    page.evaluate("document.querySelector('[data-camera=follow]').click()")
+
+
+def test_the_labels_of_the_sticks_follow_the_mode(page):
+    captions = "[...document.querySelectorAll('.sticks figcaption')].map(caption => caption.innerText).join(' ')"
+    for key, expected in (
+        ("Digit1", ("more, less thrust", "pitch down, up", "roll left, right", "the attitude is held")),
+        ("Digit2", ("more, less thrust", "tilt forward, back", "tilt left, right", "the vehicle levels")),
+        ("Digit3", ("climb, descend", "fly forward, back", "fly left, right", "the position is held")),
+    ):
+        press(page, key)
+        *stick_labels, about = expected
+        assert [label for label in stick_labels if label not in page.evaluate(captions)] == []
+        assert about in page.text
+
+
+def test_the_camera_on_board_tilts_within_its_limits(page):
+    """T tilts the view up by 5°, at most to 60°, G down, at least to 0°, and both only on board."""
+    press(page, "KeyT")
+    start = page.evaluate("samara.camera.tilt")
+    assert "Camera tilt" not in page.text
+    page.click_text("On board")
+    elevation = (
+        "(() => { const { ahead } = samara.camera.view({ ...samara.world.state, q_WB: { w: 1, x: 0, y: 0, z: 0 } },"
+        " samara.world.vehicle.appearance, 0, 1.5);"
+        " return Math.atan2(ahead.z, Math.hypot(ahead.x, ahead.y)) * 180 / Math.PI + 0; })()"  # + 0: no −0
+    )
+    assert page.evaluate(elevation) == pytest.approx(start, abs=1e-3)
+    press(page, "KeyT")
+    assert page.evaluate(elevation) == pytest.approx(start + 5, abs=1e-3) and f"{start + 5}° up" in page.text
+    for key, limit in (("KeyT", 60), ("KeyG", 0)):
+        for _ in range(15):
+            press(page, key)
+        assert page.evaluate(elevation) == pytest.approx(limit, abs=1e-3) and f"{limit}° up" in page.text
+        assert page.evaluate("Number(document.getElementById('tilt').value)") == limit
+    page.evaluate("document.querySelector('[data-camera=follow]').click()")
+
+
 def test_another_craft_wind_and_a_broken_motor_are_chosen_on_the_page(page):
     page.evaluate(
         "Object.assign(document.getElementById('vehicle'), { value: 2 }).dispatchEvent(new Event('change'));"

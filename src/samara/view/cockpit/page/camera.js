@@ -3,13 +3,14 @@
 import { UP, add, angles, axes, lookAt, mix, norm, perspective, product, scale, sub, vec } from "./vectors.js";
 
 export const CAMERAS = ["follow", "pilot", "onboard"];
-const TILT = 0.15; // [rad]: the camera on board is tilted up, because vehicles tilt forward
+export const MAX_TILT = 60; // [°]
 
 export class Camera {
   constructor(element) {
     this.mode = "follow";
     this.azimuth = 0;
     this.elevation = 0.3;
+    this.tilt = 10; // [°]: the camera on board is tilted up, because vehicles tilt forward
     this.zoom = 1;
     this.followHeading = null;
     this.eye = null;
@@ -67,7 +68,8 @@ export class Camera {
   _onboard(state, appearance) {
     const [forward, , up] = axes(state.q_WB);
     this.eye = add(state.p_W, add(scale(forward, 0.45 * appearance.radius), scale(up, 0.16 * appearance.radius)));
-    const ahead = add(scale(forward, Math.cos(TILT)), scale(up, Math.sin(TILT)));
+    const tilt = (this.tilt * Math.PI) / 180;
+    const ahead = add(scale(forward, Math.cos(tilt)), scale(up, Math.sin(tilt)));
     return [add(this.eye, ahead), up, 1.5];
   }
 }

@@ -1,14 +1,16 @@
 // The page: controls, keys, and the loop that simulates and draws.
 
-import { Camera, CAMERAS } from "./camera.js";
+import { Camera, CAMERAS, MAX_TILT } from "./camera.js";
 import { Course } from "./course.js";
 import { vehicles } from "./vehicles.js";
 import { Gauges, compass, makeDraggable } from "./gauges.js";
+import { showLabels } from "./labels.js";
 import { Scene } from "./scene.js";
 import { Sticks } from "./sticks.js";
 import { World } from "./world.js";
 
 const GAUGES_PERIOD = 1 / 20; // [s]
+const TILT_STEP = 5; // [°]
 
 const find = (id) => document.getElementById(id);
 const world = new World(vehicles[0]), sticks = new Sticks(), camera = new Camera(find("canvas"));
@@ -42,12 +44,29 @@ function highlight(group, value) {
 function setMode(mode) {
   world.setMode(mode);
   highlight("mode", mode);
+  showLabels(document, mode, ACTIONS);
 }
 
 function setCamera(mode) {
   camera.mode = mode;
   camera.reset();
   highlight("camera", mode);
+  find("tilt-label").hidden = mode !== "onboard";
+}
+
+function setTilt(degrees) {
+  camera.tilt = Math.max(0, Math.min(MAX_TILT, degrees));
+  find("tilt").value = camera.tilt;
+  find("tilt-text").textContent = `${camera.tilt}° up`;
+}
+
+function tiltBy(degrees) {
+  if (camera.mode === "onboard") setTilt(camera.tilt + degrees);
+}
+
+function toggleKeys() {
+  find("keys").hidden = !find("keys").hidden;
+  find("help").setAttribute("aria-pressed", !find("keys").hidden);
 }
 
 function setWind() {
@@ -65,14 +84,15 @@ function setPaused(value) {
   find("pause").setAttribute("aria-pressed", paused);
 }
 
-const KEYS = {
-  Digit1: () => setMode("rate"),
-  Digit2: () => setMode("angle"),
-  Digit3: () => setMode("hold"),
-  KeyC: () => setCamera(CAMERAS[(CAMERAS.indexOf(camera.mode) + 1) % CAMERAS.length]),
-  KeyR: restart,
-  KeyP: () => setPaused(!paused),
-};
+const ACTIONS = [
+  ["rate, angle, hold mode", { Digit1: () => setMode("rate"), Digit2: () => setMode("angle"), Digit3: () => setMode("hold") }],
+  ["next camera", { KeyC: () => setCamera(CAMERAS[(CAMERAS.indexOf(camera.mode) + 1) % CAMERAS.length]) }],
+  ["tilt the camera on board up, down", { KeyT: () => tiltBy(TILT_STEP), KeyG: () => tiltBy(-TILT_STEP) }],
+  ["restart", { KeyR: restart }],
+  ["pause, resume", { KeyP: () => setPaused(!paused) }],
+  ["show, hide the keys", { KeyH: toggleKeys }],
+];
+const KEYS = Object.assign({}, ...ACTIONS.map(([, keys]) => keys));
 
 function listen() {
   find("vehicle").append(...vehicles.map(({ appearance }, i) => new Option(appearance.name.replaceAll("_", " "), i)));
@@ -88,11 +108,16 @@ function listen() {
   }
   find("pause").addEventListener("click", () => setPaused(!paused));
   find("restart").addEventListener("click", restart);
+  find("help").addEventListener("click", toggleKeys);
+  Object.assign(find("tilt"), { max: MAX_TILT, step: TILT_STEP });
+  find("tilt").addEventListener("input", (event) => setTilt(Number(event.target.value)));
+  find("tilt").addEventListener("change", (event) => event.target.blur());
   makeDraggable(find("left"), sticks.dragged, "yaw", "throttle");
   makeDraggable(find("right"), sticks.dragged, "roll", "pitch");
   window.addEventListener("keydown", (event) => {
     if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || !(event.code in KEYS)) return;
     KEYS[event.code]();
+    event.preventDefault();
   });
 }
 
@@ -146,6 +171,7 @@ function start() {
   selectVehicle(vehicles[0]);
   setMode("hold");
   setCamera("follow");
+  setTilt(camera.tilt);
   setWind();
   window.samara = { world, sticks, camera, scene, vehicles, selectVehicle, fly, course: () => course };
   requestAnimationFrame(frame);

@@ -1,6 +1,6 @@
 // Stick positions from -1 to 1: from keys, which ease in and out, from a gamepad, or from two sticks on the page.
 
-const KEYS = {
+export const STICK_KEYS = {
   KeyW: ["throttle", 1], KeyS: ["throttle", -1], KeyA: ["yaw", -1], KeyD: ["yaw", 1],
   ArrowUp: ["pitch", 1], ArrowDown: ["pitch", -1], ArrowLeft: ["roll", -1], ArrowRight: ["roll", 1],
 };
@@ -17,7 +17,7 @@ export class Sticks {
     this.pressed = new Set();
     this.gamepad = "";
     target.addEventListener("keydown", (event) => {
-      if (!(event.code in KEYS) || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (!(event.code in STICK_KEYS) || event.ctrlKey || event.metaKey || event.altKey) return;
       this.pressed.add(event.code);
       event.preventDefault();
     });
@@ -28,7 +28,7 @@ export class Sticks {
   /** The stick positions, `seconds` after the last call. */
   read(seconds) {
     const targets = neutral();
-    for (const code of this.pressed) targets[KEYS[code][0]] += KEYS[code][1];
+    for (const code of this.pressed) targets[STICK_KEYS[code][0]] += STICK_KEYS[code][1];
     const pad = this.#readGamepad();
     for (const name of NAMES) {
       const current = this.values[name], target = targets[name];
