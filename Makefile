@@ -12,16 +12,18 @@ unexport PYTHONDONTWRITEBYTECODE# or every worker and every process that a test 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(STAMP) ## put Samara and all it needs into .venv
+install: $(STAMP) ## put Samara and all that its tests need into .venv
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): EXTRA := test
+.venv/flying: EXTRA := view
+$(STAMP) .venv/flying: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Samara needs Python 3.11 or newer; $(PYTHON) is %d.%d: try make PYTHON=python3.11" % sys.version_info[:2])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRA)]"
 	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' .venv/lib || true  # on every core; pip would use one
 	@touch $@
 
-fly: install ## fly the first mission
+fly: .venv/flying ## install Samara and fly the first mission
 	$(BIN)/samara fly
 
 test: install ## the tests a change must pass
