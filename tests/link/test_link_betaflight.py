@@ -15,7 +15,15 @@ from support.repository import skip_or_fail
 
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler, rotate
-from samara.link.betaflight import CONVENTIONS, firmware_version, parse_motors, state_packet
+from samara.link.betaflight import (
+    CONVENTIONS,
+    PROMPT,
+    firmware_version,
+    parameter_lines,
+    parse_motors,
+    set_parameter,
+    state_packet,
+)
 from samara.link.motor_outputs import rotor_order
 from samara.link.ports import exposed_ports
 from samara.link.process import default_binary
@@ -294,6 +302,59 @@ def test_its_address_is_passed_as_its_version_expects_and_its_output_is_shown(ne
         "Betaflight's CLI on TCP 5761 cannot be used (Connection refused); betaflight_SITL.elf ended with status 3; "
         "its last output: IP is 127.0.0.1"
     )
+
+
+class CliPeer:
+    """The `set` command of Betaflight's CLI (cli.c: cliSet), with two parameters."""
+
+    def __init__(self):
+        self.values = {"p_roll": "45", "dterm_lpf1_type": "PT1"}
+        self.answer = b""
+
+    def settimeout(self, seconds):
+        pass
+
+    def sendall(self, text):
+        name, _, value = text.decode().removeprefix("set").strip().partition(" = ")
+        if not name:
+            lines = [f"{key} = {setting}" for key, setting in self.values.items()]
+        elif name not in self.values:
+            lines = ["###ERROR IN set: INVALID NAME###"]
+        elif value == "900":
+            lines = ["###ERROR IN set: INVALID VALUE###", "Allowed range: 0 - 250"]
+        else:
+            self.values[name] = value
+            lines = [f"{name} set to {value}"]
+        self.answer = "\r\n".join([*lines, ""]).encode() + PROMPT
+
+    def recv(self, count):
+        return self.answer
+
+
+def test_parameters_are_set_or_refused_with_the_nearest_names():
+    """Numbers and words become `set` lines; an unknown name or a value out of range is one sentence."""
+    parameters = (("p_roll", 52.0), ("dterm_lpf1_type", "PT2"), ("roll_srate", 67.0))
+    autopilot, messages = Autopilot("betaflight", parameters=parameters), []
+    log = lambda level, text: messages.append(text)  # noqa: E731
+    lines = parameter_lines(autopilot, by_hand=False, log_message=log)
+    assert lines == ["set p_roll = 52", "set dterm_lpf1_type = PT2"]
+    assert messages == ["the automatic pilot has its own rates; with --sticks these apply: roll_srate"]
+    assert parameter_lines(autopilot, by_hand=True, log_message=log)[2:] == ["set roll_srate = 67"]
+    cli = CliPeer()
+    for line in lines:
+        set_parameter(cli, line)
+    assert cli.values == {"p_roll": "52", "dterm_lpf1_type": "PT2"}
+    with pytest.raises(ValueError, match=r"has 'p_rol', which this Betaflight does not know; expected p_roll$"):
+        set_parameter(cli, "set p_rol = 52")
+    with pytest.raises(ValueError, match=r"parameters\.p_roll = 900: Betaflight refuses it \(IN set: INVALID VALUE"):
+        set_parameter(cli, "set p_roll = 900")
+
+
+def test_words_are_for_betaflight_and_safe_in_a_command_line():
+    with pytest.raises(ValueError, match=r"MPC_XY_CRUISE is 'fast'; expected a number$"):
+        Autopilot("px4", parameters=(("MPC_XY_CRUISE", "fast"),))
+    with pytest.raises(ValueError, match="expected a number, or a word of letters, digits and _"):
+        Autopilot("betaflight", parameters=(("rates_type", "ACTUAL\nset x = 1"),))
 
 
 def test_only_one_can_fly_and_only_with_four_motors():

@@ -3,8 +3,10 @@
 import math
 
 import pytest
+from support.command import call
 
 from samara import vehicle
+from samara.scenario.file import load_scenario
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.betaflight import MIXERS, betaflight_diff
 from samara.vehicles.exchange.imported_vehicle import build_imported, scale_positions
@@ -64,6 +66,60 @@ def test_a_diff_says_layout_direction_battery_and_name():
     assert diff.battery["table_voltage"].values[-1] == pytest.approx(25.2)
     assert "motor 1 on B00, motor 2 on B05" in diff.notes[0]
     assert any(note.startswith("motor_poles = 12") for note in diff.notes)
+
+
+TUNED = """# Betaflight / STM32F405 (S405) 4.5.1
+set gyro_lpf1_static_hz = 0
+set dyn_notch_count = 2
+set rpm_filter_harmonics = 2
+set motor_poles = 12
+feature OSD
+serial 0 64 115200
+profile 0
+set p_roll = 52
+set iterm_relax = RPY
+set dterm_lpf1_type = PT2
+profile 1
+set p_roll = 99
+profile 0
+rateprofile 1
+set roll_srate = 80
+rateprofile 0
+set rates_type = ACTUAL
+set roll_srate = 67
+"""
+
+
+def test_tuning_of_the_selected_profiles_is_imported_and_the_rest_is_listed():
+    """PIDs, filters and rates keep their values; other profiles, settings and commands are named as ignored."""
+    diff = betaflight_diff(TUNED, "tuned.txt")
+    assert diff.autopilot_parameters == {
+        "gyro_lpf1_static_hz": 0,
+        "dyn_notch_count": 2,
+        "p_roll": 52,
+        "iterm_relax": "RPY",
+        "dterm_lpf1_type": "PT2",
+        "rates_type": "ACTUAL",
+        "roll_srate": 67,
+    }
+    assert diff.notes[1:] == (
+        "ignored settings: rpm_filter_harmonics",
+        "ignored commands: feature, serial",
+        "ignored profiles, which are not selected: profile 1, rateprofile 1",
+    )
+
+
+def test_an_imported_tuning_is_a_scenario_of_the_simulated_betaflight(monkeypatch, capsys, tmp_path):
+    """The import writes it beside the vehicle; its autopilot has the parameters of the file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tuned.txt").write_text(TUNED)
+    arguments = ("--diagonal", "0.22", "--mass", "0.65", "--motors", "2207 1950KV", "--props", "51433")
+    code, output, _ = call(monkeypatch, capsys, "vehicle", "import", "tuned.txt", *arguments, "--battery", "6S1300")
+    assert code == 0 and "ignored settings: rpm_filter_harmonics" in output
+    assert "samara fly tuned_betaflight.toml" in output
+    (drone,) = load_scenario(tmp_path / "tuned_betaflight.toml").drones
+    assert drone.autopilot.type == "betaflight"
+    assert dict(drone.autopilot.parameters) == betaflight_diff(TUNED, "tuned.txt").autopilot_parameters
 
 
 def test_with_an_arm_and_an_estimate_it_is_a_vehicle():

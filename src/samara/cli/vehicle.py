@@ -17,6 +17,7 @@ from samara.vehicles.parts.parts_list import OPTIONAL_KEYS, OptionalKey
 
 if TYPE_CHECKING:
     from samara.physics.types import Vehicle
+    from samara.vehicles.exchange.imported_vehicle import ImportedVehicle
     from samara.vehicles.parts.performance import PerformanceFigure
 
 QUESTIONS = {
@@ -187,6 +188,7 @@ def import_vehicle(
     from dataclasses import replace
 
     from samara import vehicle as load
+    from samara.core.atomic_files import write_text
     from samara.vehicles.exchange.formats import estimate_from_parts, read_aircraft
     from samara.vehicles.exchange.imported_vehicle import build_imported, scale_positions
     from samara.vehicles.parts.uncertain import exact_value
@@ -215,6 +217,29 @@ def import_vehicle(
     for parameter in aircraft.missing_fields:
         say(f"  not in the file: {parameter}")
     say(f"vehicle {target}")
+    if aircraft.autopilot_parameters:
+        scenario = target.with_name(f"{target.stem}_{aircraft.autopilot}.toml")
+        write_text(scenario, autopilot_scenario(aircraft, target.name))
+        say(f"tuning  {scenario} ({len(aircraft.autopilot_parameters)} parameters)")
+        say(f"fly it  samara fly {shlex.quote(str(scenario))}")
+
+
+def autopilot_scenario(aircraft: "ImportedVehicle", vehicle_file: str) -> str:
+    """Return a scenario in which the simulated autopilot flies the vehicle with its parameters: up, 5 m ahead, down."""
+    from samara.core.toml import toml_value
+
+    lines = [
+        f"# The tuning in {Path(aircraft.origin).name}: PIDs, filters and rates. Rates apply with --sticks only.",
+        *("schema = 1", f"name = {toml_value(f'{aircraft.name}_{aircraft.autopilot}')}", "duration = 30.0"),
+        *("", "[[drones]]", 'name = "drone"', f"vehicle = {toml_value(vehicle_file)}"),
+        *("", "[drones.autopilot]", f"type = {toml_value(aircraft.autopilot)}"),
+        *("", "[drones.autopilot.parameters]"),
+        *(f"{name} = {toml_value(value)}" for name, value in aircraft.autopilot_parameters.items()),
+        *("", "[[events]]", "at = 0.0", 'do = "take_off"', "height = 3.0"),
+        *("", "[[events]]", 'when = "height > 2.5"', 'do = "go_to"', "p_W = [5, 0, 3]", "speed = 2.0"),
+        *("", "[[events]]", 'when = "x > 4.5"', 'do = "land"'),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 @app.command("export")

@@ -109,7 +109,7 @@ class ArduPilot:
             require_free(autopilot.host, other_process_advice("ArduCopter", autopilot.instance), tcp=(mavlink_port,))
         self._socket = bind_socket(*address, other_flight_advice(autopilot.instance))
         self._endpoint = f"on UDP {address[0]}:{address[1]}"
-        parameters = {**ardupilot_parameters(vehicle, autopilot.hover), **dict(autopilot.parameters)}
+        parameters = {**ardupilot_parameters(vehicle, autopilot.hover), **autopilot.numbers}
         parameter_lines = "".join(f"{name} {value:.9g}\n" for name, value in parameters.items())
         process = None
         if autopilot.binary:

@@ -5,12 +5,14 @@ time. Packets are therefore sent evenly in real time, even if the simulation cou
 and takes no orders: a pilot's sticks fly it.
 """
 
+import re
 import select
 import socket
 import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +28,7 @@ from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot, is_loopback
 from samara.scenario.autopilot_types import BETAFLIGHT
 from samara.scenario.events import Order
+from samara.vehicles.exchange.betaflight import is_stick_setting
 
 RAW_PORT, MOTORS_PORT, STATE_PORT, RADIO_PORT, CLI_PORT = 9001, 9002, 9003, 9004, 5761
 MOTORS = struct.Struct("<4f")
@@ -127,6 +130,7 @@ class Betaflight:
                 f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; Betaflight's simulator has 4 motors"
             )
         stick_controller = controller if isinstance(controller, StickController) else None
+        lines = parameter_lines(autopilot, by_hand=stick_controller is not None, log_message=log_message)
         self.sticks: AutomaticPilot | RadioSticks
         self.sticks = (
             AutomaticPilot(vehicle, autopilot.hover)
@@ -151,12 +155,12 @@ class Betaflight:
         start = StartScript(
             default_binary(BETAFLIGHT) or "betaflight_SITL.elf",
             (f'if grep -q -e --ip "$program"; then exec "$program" --ip {host}; fi', f'exec "$program" {host}'),
-            files={"settings.txt": "\n".join((*SETTINGS, "save", ""))},
+            files={"settings.txt": "\n".join((*SETTINGS, *lines, "save", ""))},
             note=f"the first time, paste settings.txt beside it into its CLI on TCP {CLI_PORT}",
         )
         self.watch = AutopilotWatchdog(autopilot, self.title, process, start, log_message)
         if process is not None:
-            self._configure(process)
+            self._configure(process, lines)
         self._outputs, self._pressure = [0.0] * MOTOR_COUNT, 101325.0
         self._send_time, self._packets = 0.0, 0
         self._answer_time = time.monotonic()
@@ -171,14 +175,21 @@ class Betaflight:
         self.convention = CONVENTIONS[convention]
         self.order = rotor_order(self._vehicle, self.convention.system)
 
-    def _configure(self, process: Process) -> None:
+    def _configure(self, process: Process, lines: Sequence[str]) -> None:
         """Set its parameters through its CLI; Betaflight exits after `save` and is started again."""
         deadline = time.monotonic() + 20.0
         try:
             with _open_cli(self._autopilot.host, deadline, process) as cli:
                 _cli_exchange(cli, b"#")  # enters the CLI; nothing may follow it
-                for line in (*SETTINGS, "save"):
+                for line in SETTINGS:
                     _cli_exchange(cli, line.encode() + b"\n")
+                for line in lines:
+                    set_parameter(cli, line)
+                _cli_exchange(cli, b"save\n")
+        except ValueError:
+            process.close()
+            self.close_sockets()
+            raise
         except OSError as error:
             output = process.wait_exit_report() or f"its last output: {' / '.join(process.last_output())}"
             process.close()
@@ -400,6 +411,33 @@ def _open_cli(host: str, deadline: float, process: Process) -> socket.socket:
             if time.monotonic() > deadline or process.exit_report:
                 raise
             time.sleep(0.1)
+
+
+def parameter_lines(autopilot: Autopilot, *, by_hand: bool, log_message: LogMessage) -> list[str]:
+    """Return the CLI lines of `autopilot.parameters`; the automatic pilot needs its own stick curves (`SETTINGS`)."""
+    names = [name for name, _ in autopilot.parameters]
+    ignored = [] if by_hand else [name for name in names if is_stick_setting(name)]
+    if ignored:
+        log_message("info", f"the automatic pilot has its own rates; with --sticks these apply: {', '.join(ignored)}")
+    values = {name: value if isinstance(value, str) else f"{value:.9g}" for name, value in autopilot.parameters}
+    return [f"set {name} = {value}" for name, value in values.items() if name not in ignored]
+
+
+def set_parameter(cli: socket.socket, line: str) -> None:
+    """Set one parameter through the CLI; raise ValueError with the nearest names or Betaflight's answer if it is refused."""
+    answer = _cli_exchange(cli, line.encode() + b"\n").decode(errors="replace")
+    if "ERROR" not in answer and "nvalid" not in answer:
+        return
+    name, _, value = line.removeprefix("set ").partition(" = ")
+    names = re.findall(
+        r"^(\w+) = ", _cli_exchange(cli, b"set\n").decode(errors="replace").replace("\r", ""), re.MULTILINE
+    )
+    if name in names:
+        reason = " ".join(answer.removesuffix(PROMPT.decode()).partition("ERROR")[2].split())
+        raise ValueError(f"autopilot.parameters.{name} = {value}: Betaflight refuses it ({reason:.120})")
+    nearest = get_close_matches(name, names, 3)
+    expected = f"; expected {' or '.join(nearest)}" if nearest else ""
+    raise ValueError(f"autopilot.parameters has {name!r}, which this Betaflight does not know{expected}")
 
 
 def _cli_exchange(cli: socket.socket, text: bytes) -> bytes:

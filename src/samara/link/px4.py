@@ -148,7 +148,7 @@ class Px4:
         self._period_us = round(1e6 / autopilot.sensor_rate)
         self.parameters = {
             **px4_parameters(vehicle, autopilot.sensor_rate, autopilot.hover, autopilot.outputs, autopilot.mode),
-            **dict(autopilot.parameters),
+            **autopilot.numbers,
         }
         environment = px4_environment(self.parameters)
         files: dict[str, bytes] = {}

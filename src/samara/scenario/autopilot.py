@@ -47,7 +47,7 @@ class Autopilot:
     patience     maximum silence [s, wall-clock]
     wait         maximum wait for its first message [s, wall-clock]
     convention   version of its protocol; "" detects it
-    parameters   (name, value) pairs that are set when it is started here
+    parameters   (name, value) pairs that are set when it is started here; a value of Betaflight may be a word such as PT1
     outputs      "thrust": an output is a thrust; "command": it is the motor command, as on the aircraft
     mode         flight mode in which it follows the scenario's reference after take-off; "" for none
 
@@ -64,7 +64,7 @@ class Autopilot:
     patience: float = 10.0
     wait: float = 120.0
     convention: str = ""
-    parameters: tuple[tuple[str, float], ...] = ()
+    parameters: tuple[tuple[str, float | str], ...] = ()
     outputs: str = "thrust"
     mode: str = ""
 
@@ -89,9 +89,17 @@ class Autopilot:
             raise ValueError(
                 f"autopilot.rate is {self.rate:g} Hz; expected a multiple of {mode.rate:g} for {mode.name}"
             )
-        for name, _ in self.parameters:  # they become lines of scripts and files
-            if not (name.isascii() and name.replace("_", "").isalnum()):
+        for name, value in self.parameters:  # they become lines of scripts and files
+            if not is_word(name):
                 raise ValueError(f"autopilot.parameters has {name!r:.60}; expected names of letters, digits and _")
+            if isinstance(value, str) and not (self.registered_type.takes_words and is_word(value)):
+                words = ", or a word of letters, digits and _" * self.registered_type.takes_words
+                raise ValueError(f"autopilot.parameters.{name} is {value!r:.60}; expected a number{words}")
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The parameters that are numbers, by name."""
+        return {name: value for name, value in self.parameters if not isinstance(value, str)}
 
     @property
     def registered_type(self) -> AutopilotType:
@@ -125,6 +133,11 @@ class Autopilot:
             )
         if value:
             _require_choice(field, value, choices(self.registered_type))
+
+
+def is_word(text: str) -> bool:
+    """Whether a text has only ASCII letters, digits and _, so that it is safe in a line of a script or a command line."""
+    return text.isascii() and text.replace("_", "").isalnum()
 
 
 def _require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -122,7 +122,10 @@ def _equip_drone(drone: Drone, instance: int, home: Site) -> Drone:
         if kind not in present
     )
     sensors = (*drone.sensors, *added)
-    parameters = {**_gps_delay(autopilot_setup.registered_type, sensors), **dict(autopilot_setup.parameters)}
+    parameters: dict[str, float | str] = {
+        **_gps_delay(autopilot_setup.registered_type, sensors),
+        **dict(autopilot_setup.parameters),
+    }
     if drone.battery_failsafe is not None:
         parameters = {
             **failsafe_parameters(autopilot_setup.registered_type, drone.vehicle, drone.battery_failsafe),

@@ -60,6 +60,7 @@ class AutopilotType:
     conventions     versions of its protocol that a scenario may choose
     positions_only  it is sent positions and plans the path itself, so its distance from the reference is not evaluated
     takes_orders    events such as `land` reach it
+    takes_words     values of its parameters may be words
     takes_sticks    a person's sticks reach it, through its radio receiver
     failsafe_parameters   (failsafe, capacity [mA h]) -> its parameters; None if it has no battery failsafe
     gps_delay_parameters  its parameters for the delay of the GPS receiver [ms]
@@ -79,6 +80,7 @@ class AutopilotType:
     positions_only: bool = False
     takes_orders: bool = True
     takes_sticks: bool = False
+    takes_words: bool = False
     failsafe_parameters: "Callable[[BatteryFailsafe, float], dict[str, float]] | None" = None
     gps_delay_parameters: tuple[str, ...] = ()
     description: str = ""
@@ -169,6 +171,7 @@ BETAFLIGHT = AutopilotType(
     ),
     conventions=("4.6", "2026.12"),
     takes_sticks=True,
+    takes_words=True,
 )
 CRAZYFLIE = AutopilotType(
     name="crazyflie",

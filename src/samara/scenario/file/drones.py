@@ -268,7 +268,10 @@ def _autopilot(table: TomlTable, files: ReferencedFiles) -> Autopilot | None:
             key: value for key, value in autopilot_table.entries.items() if key not in ("binary", "host")
         }
     parameter_table = autopilot_table.optional_table("parameters")
-    parameters = {} if parameter_table is None else parameter_table.present_numbers(list(parameter_table.entries))
+    parameters: dict[str, float | str] = {}
+    if parameter_table is not None:
+        for key, value in list(parameter_table.entries.items()):
+            parameters[key] = parameter_table.text(key) if isinstance(value, str) else parameter_table.number(key)
     version = autopilot_table.entries.get("convention")
     if isinstance(version, (int, float)):  # 2026.12 without quotes is a number
         autopilot_table.entries["convention"] = str(version)

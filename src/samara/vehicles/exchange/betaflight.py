@@ -66,6 +66,28 @@ SERVO_MIXERS = ("TRI", "BI", "CUSTOMTRI", "DUALCOPTER", "SINGLECOPTER")
 
 FORMAT = "a diff of Betaflight"
 SETTING_PATTERN = re.compile(r"set\s+(\w+)\s*=\s*(.*?)\s*\Z")
+SECTION_KEYWORDS = ("profile", "rateprofile")
+TUNING_PATTERN = re.compile(
+    r"[pidfs]_(roll|pitch|yaw)|d_(min|max)_\w+|(gyro|dterm)_(lpf|notch|dyn)\w*|dyn_(notch|lpf)_\w+|yaw_lowpass_hz|"
+    r"(simplified|angle|horizon|anti_gravity|iterm|feedforward|tpa|throttle_boost|pidsum_limit|abs_control)(_\w+)?"
+)
+"""Settings of PIDs and filters, which the simulated Betaflight has as well."""
+STICK_PATTERN = re.compile(
+    r"(roll|pitch|yaw)_(rc_rate|srate|expo|rate_limit)|rates_type|angle_limit|level_limit|thr_(mid|expo|hover)|"
+    r"throttle_limit_(type|percent)|quickrates_rc_expo"
+)
+"""Settings of the rates: what the sticks mean."""
+VEHICLE_SETTINGS = ("craft_name", "yaw_motors_reversed", "force_battery_cell_count", "bat_capacity")
+NOTED_SETTINGS = {
+    "motor_poles": "magnets, for the rpm filter; the vehicle has no such parameter",
+    "motor_kv": "Kv of the motors; set it with the parts",
+    "thrust_linear": "percent by which Betaflight linearises the thrust",
+    "motor_output_reordering": "the outputs are in another order, which moves no motor on the frame",
+}
+STRUCTURE_KEYWORDS = (
+    *("mixer", "mmix", "name", "craft_name", "defaults", "resource", "save", "batch", "board_name", "mcu_id"),
+    *("manufacturer_id", "signature", *SECTION_KEYWORDS),
+)
 COAXIAL_GAP_FRACTION = 0.15  # of an arm, from the upper rotor of a pair to the lower one
 MAX_MOTORS = 8
 
@@ -75,18 +97,26 @@ class _Diff:
 
     def __init__(self, text: str, origin: str) -> None:
         self.origin = origin
-        self.settings: dict[str, str] = {}
+        self.sections: dict[str, dict[str, str]] = {"": {}}
+        self.selected: dict[str, str] = {}
+        self.section = ""
+        self.ignored_keywords: list[str] = []
         self.pins: dict[int, str] = {}
         self.custom: dict[int, MixerRow] = {}
         self.mixer, self.name, self.version = "", "", ""
         for line_number, line in enumerate(text.splitlines(), 1):
             self._parse_line(line.strip(), line_number)
+        self.settings = {
+            name: value
+            for section in ("", *self.selected.values())
+            for name, value in self.sections.get(section, {}).items()
+        }
         if not (self.settings or self.mixer or self.pins or self.version):
             raise VehicleError(f"{origin}: has no Betaflight command; expected {FORMAT} (`diff all`)")
 
     def _parse_line(self, line: str, line_number: int) -> None:
         if match := SETTING_PATTERN.match(line):
-            self.settings[match[1].lower()] = match[2]
+            self.sections.setdefault(self.section, {})[match[1].lower()] = match[2]
             return
         if line.startswith("#"):
             self.version = self.version or (line if "betaflight" in line.lower() else "")
@@ -97,7 +127,8 @@ class _Diff:
         elif keyword in ("name", "craft_name") and arguments:
             self.name = " ".join(arguments)
         elif keyword == "defaults":
-            self.pins, self.settings, self.custom, self.mixer = {}, {}, {}, ""
+            self.pins, self.custom, self.mixer = {}, {}, ""
+            self.sections, self.selected, self.section, self.ignored_keywords = {"": {}}, {}, "", []
         elif keyword == "resource" and len(arguments) == 3 and arguments[0].upper() == "MOTOR":
             self.pins[self._motor_index(arguments[1], 1, line, line_number)] = arguments[2].upper()
         elif keyword == "mmix" and arguments == ["reset"]:
@@ -107,6 +138,10 @@ class _Diff:
             throttle, *row = (parse_number(argument, path) for argument in arguments[1:])
             if throttle > 0.0:
                 self.custom[self._motor_index(arguments[0], 0, line, line_number)] = MixerRow(*row)
+        elif keyword in SECTION_KEYWORDS and arguments:
+            self.section = self.selected[keyword] = f"{keyword} {arguments[0]}"
+        elif keyword and keyword not in STRUCTURE_KEYWORDS:
+            self.ignored_keywords.append(keyword)
 
     def _motor_index(self, text: str, first: int, line: str, line_number: int) -> int:
         if not (text.isdigit() and first <= int(text) < first + MAX_MOTORS):
@@ -159,8 +194,40 @@ def betaflight_diff(text: str, origin: str) -> ImportedVehicle:
         uses_arm_lengths=True,
         battery=_battery(diff, file),
         description=f"{file}, a {mixer} of Betaflight, props {'out' if reversed_setting == 'ON' else 'in'}",
-        notes=_notes(diff, len(rows)),
+        notes=(*_notes(diff, len(rows)), *_ignored_notes(diff)),
+        autopilot="betaflight",
+        autopilot_parameters=_autopilot_parameters(diff),
     )
+
+
+def is_stick_setting(name: str) -> bool:
+    """Whether a setting of Betaflight is one of the rates: what the sticks mean."""
+    return bool(STICK_PATTERN.fullmatch(name))
+
+
+def _autopilot_parameters(diff: _Diff) -> dict[str, float | str]:
+    """Return the PIDs, filters and rates of the selected profiles: numbers and words."""
+    parameters: dict[str, float | str] = {}
+    for name, text in diff.settings.items():
+        if not (TUNING_PATTERN.fullmatch(name) or is_stick_setting(name)):
+            continue
+        if re.fullmatch(r"-?\d+", text):
+            parameters[name] = int(text)
+        elif re.fullmatch(r"\w+", text, re.ASCII):
+            parameters[name] = text
+    return parameters
+
+
+def _ignored_notes(diff: _Diff) -> list[str]:
+    """List the settings and the commands that neither the vehicle nor the simulated Betaflight gets."""
+    used = {*VEHICLE_SETTINGS, *NOTED_SETTINGS, *_autopilot_parameters(diff)}
+    others = [section for section in diff.sections if section and section not in diff.selected.values()]
+    ignored = {
+        "ignored settings": [name for name in diff.settings if name not in used],
+        "ignored commands": list(dict.fromkeys(diff.ignored_keywords)),
+        "ignored profiles, which are not selected": [section for section in others if diff.sections[section]],
+    }
+    return [f"{title}: {', '.join(names)}" for title, names in ignored.items() if names]
 
 
 def _setting_number(diff: _Diff, key: str) -> float:
@@ -186,12 +253,7 @@ def _notes(diff: _Diff, count: int) -> tuple[str, ...]:
     unpinned = sorted(motor + 1 for motor, pin in diff.pins.items() if pin == "NONE" and motor < count)
     if unpinned:
         notes.append(f"in the mixer without a pin: motor {', '.join(map(str, unpinned))}")
-    for key, meaning in (
-        ("motor_poles", "magnets, for the rpm filter; the vehicle has no such parameter"),
-        ("motor_kv", "Kv of the motors; set it with the parts"),
-        ("thrust_linear", "percent by which Betaflight linearises the thrust"),
-        ("motor_output_reordering", "the outputs are in another order, which moves no motor on the frame"),
-    ):
+    for key, meaning in NOTED_SETTINGS.items():
         if key in diff.settings:
             notes.append(f"{key} = {diff.settings[key]}: {meaning}")
     return tuple(notes)

@@ -71,6 +71,7 @@ class ImportedVehicle:
     `Thevenin`, or the voltage of an ideal battery. `hover`: thrust in hover over full thrust. `expo`: the e of the
     throttle curve (1 − e) u + e u². `hover`, `expo` and `torque_ratio` become parameters once mass and kF are known.
     `notes`: sentences for the user about omitted data and data that is interpreted differently from the other program.
+    `autopilot_parameters`: the tuning in the file, for the simulated `autopilot`.
     """
 
     name: str
@@ -90,6 +91,8 @@ class ImportedVehicle:
     expo: UncertainValue | None = None
     description: str = ""
     notes: tuple[str, ...] = ()
+    autopilot: str = ""
+    autopilot_parameters: Mapping[str, float | str] = field(default_factory=dict)
 
     @property
     def missing_fields(self) -> tuple[str, ...]:
