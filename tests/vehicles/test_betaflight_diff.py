@@ -109,6 +109,20 @@ def test_tuning_of_the_selected_profiles_is_imported_and_the_rest_is_listed():
     )
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("set d_roll = 42\nset d_min_roll = 32\n", {"d_roll": 32, "d_max_roll": 42}),
+        ("# Betaflight / S405 (S405) 4.5.1\nset d_pitch = 50\n", {"d_pitch": 34, "d_max_pitch": 50}),
+        ("set d_roll = 42\nset d_min_roll = 0\n", {"d_roll": 42, "d_max_roll": 42}),
+        ("# Betaflight / S405 (S405) 2025.12.1\nset d_roll = 32\n", {"d_roll": 32}),
+    ],
+)
+def test_d_is_split_as_from_betaflight_4_6_on(lines, expected):
+    """Until 4.5 d_min was the base and d the peak; from 4.6 on d is the base and d_max the peak."""
+    assert betaflight_diff(lines, "d.txt").autopilot_parameters == expected
+
+
 def test_an_imported_tuning_is_a_scenario_of_the_simulated_betaflight(monkeypatch, capsys, tmp_path):
     """The import writes it beside the vehicle; its autopilot has the parameters of the file."""
     monkeypatch.chdir(tmp_path)

@@ -77,6 +77,9 @@ STICK_PATTERN = re.compile(
     r"throttle_limit_(type|percent)|quickrates_rc_expo"
 )
 """Settings of the rates: what the sticks mean."""
+D_DEFAULTS = {"roll": (30, 40), "pitch": (34, 46), "yaw": (0, 0)}
+"""Betaflight 4.3 to 4.5: d_min and d, which 4.6 calls d and d_max."""
+LAST_D_MIN_VERSION = (4, 5)
 VEHICLE_SETTINGS = ("craft_name", "yaw_motors_reversed", "force_battery_cell_count", "bat_capacity")
 NOTED_SETTINGS = {
     "motor_poles": "magnets, for the rpm filter; the vehicle has no such parameter",
@@ -215,12 +218,31 @@ def _autopilot_parameters(diff: _Diff) -> dict[str, float | str]:
             parameters[name] = int(text)
         elif re.fullmatch(r"\w+", text, re.ASCII):
             parameters[name] = text
-    return parameters
+    return _split_d(parameters) if _has_d_min(diff) else parameters
+
+
+def _has_d_min(diff: _Diff) -> bool:
+    """Whether the diff is of a Betaflight in which d_min was the base of D and d its peak, by its version or its names."""
+    version = re.search(r"\) (\d+)\.(\d+)", diff.version)
+    is_old = version is not None and (int(version[1]), int(version[2])) <= LAST_D_MIN_VERSION
+    return is_old or any(f"d_min_{axis}" in diff.settings for axis in D_DEFAULTS)
+
+
+def _split_d(parameters: dict[str, float | str]) -> dict[str, float | str]:
+    """Return the parameters with D as from 4.6 on: d is the base, and d_max the peak in fast moves."""
+    others = {name: value for name, value in parameters.items() if not re.fullmatch(r"d_(min_)?(roll|pitch|yaw)", name)}
+    for axis, (default_base, default_peak) in D_DEFAULTS.items():
+        if f"d_{axis}" in parameters or f"d_min_{axis}" in parameters:
+            peak = parameters.get(f"d_{axis}", default_peak)
+            base = parameters.get(f"d_min_{axis}", default_base)
+            others[f"d_{axis}"] = base or peak  # d_min = 0: D is constant
+            others[f"d_max_{axis}"] = peak
+    return others
 
 
 def _ignored_notes(diff: _Diff) -> list[str]:
     """List the settings and the commands that neither the vehicle nor the simulated Betaflight gets."""
-    used = {*VEHICLE_SETTINGS, *NOTED_SETTINGS, *_autopilot_parameters(diff)}
+    used = {*VEHICLE_SETTINGS, *NOTED_SETTINGS, *_autopilot_parameters(diff), *(f"d_min_{axis}" for axis in D_DEFAULTS)}
     others = [section for section in diff.sections if section and section not in diff.selected.values()]
     ignored = {
         "ignored settings": [name for name in diff.settings if name not in used],
