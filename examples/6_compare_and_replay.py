@@ -2,12 +2,11 @@
 
 # %%
 import samara
-from samara.record.diff import distances, first_difference
+from samara.sim import distances, first_difference
 from samara.view import report_files
 
-settings = {"duration": 4.0}
-geometric = samara.fly("hover", settings=settings, out="geometric.mcap", overwrite=True)
-pid = samara.fly("hover", controller="pid", settings=settings, out="pid.mcap", overwrite=True)
+geometric = samara.fly("hover", duration=4.0, out="geometric.mcap", overwrite=True)
+pid = samara.fly("hover", controller="pid", duration=4.0, out="pid.mcap", overwrite=True)
 print("first difference:", first_difference(geometric, pid))
 report_files(["geometric.mcap", "pid.mcap"], "comparison.html")
 

@@ -26,9 +26,6 @@ PACKAGES = tuple(
 )
 MODULES = {"samara.documents.drone_physics", "samara.learn.navigate"}  # exported as modules
 BLOCK = re.compile(r"^```python(?: title=[^\n]*)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PENDING = {  # pages that still import from other packages
-    "examples/6_compare_and_replay.py",
-}
 
 
 def programs() -> dict[str, str]:
@@ -91,7 +88,7 @@ def test_no_lazy_name_is_the_name_of_a_module():
 
 def test_documentation_and_examples_import_from_the_public_packages():
     allowed = {"samara", *PACKAGES}
-    inner = {name: samara_imports(text) - allowed for name, text in programs().items() if name not in PENDING}
+    inner = {name: samara_imports(text) - allowed for name, text in programs().items()}
     assert {name: modules for name, modules in inner.items() if modules} == {}
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from samara.core.lazy_import import lazy_exports
 
 if TYPE_CHECKING:
+    from samara.record.diff import distances, first_difference
     from samara.sim.batch_result import Flights
     from samara.sim.collide.impacts import bounce, first_hit
     from samara.sim.collide.parts import collision_parts, part_shapes
@@ -24,6 +25,8 @@ __all__ = [
     "Stage",
     "bounce",
     "collision_parts",
+    "distances",
+    "first_difference",
     "first_hit",
     "insert",
     "part_shapes",
