@@ -129,6 +129,25 @@ def test_the_commands_take_a_log_or_say_what_they_take(monkeypatch, capsys, tmp_
         assert "is neither a recording nor a flight log; expected a run.mcap of Samara, PX4 ULog" in message
 
 
+def test_of_a_file_with_several_flights_the_longest_is_shown(monkeypatch, capsys, tmp_path):
+    """Two blackbox flights in one file, the second longer: the run is the second and says so; `info` lists both."""
+    log = make_log(ESTIMATE)
+    short = replace(log, **{name: cut(getattr(log, name), 1.0) for name in ("command", "rate", "specific_force")})
+    flights = [write_log(tmp_path, "betaflight", flight)[0].read_bytes() for flight in (short, log)]
+    path = tmp_path / "two.bbl"
+    path.write_bytes(b"".join(flights))
+    run = load_flight(path)
+    assert run.time[-1] > 2.9 and not run.landed
+    assert [line.message for line in run.logs] == [f"the file holds 2 flights; this is {run.scenario}, the longest"]
+    _, output, _ = call(monkeypatch, capsys, "info", str(path))
+    assert output.count("Betaflight blackbox") == 2
+
+
+def cut(signal, end):
+    """Return the samples before a time."""
+    return Signal(signal.time[signal.time < end], signal.values[:, signal.time < end])
+
+
 def test_a_recording_is_read_as_before(tmp_path):
     """`load_flight` of a recording is `samara.load_run`."""
     run = samara.fly("hover", duration=0.2)

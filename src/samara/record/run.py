@@ -77,8 +77,11 @@ class Flight(FlightArrays):
 
     @property
     def landed(self) -> bool:
-        """Whether it flew and ended at rest on its feet, by its status: a crashed drone has not landed."""
-        return bool(self.metrics.airborne_samples.total and self.status("landed")[-1:].any())
+        """Whether it flew and ended at rest on its feet, by its status: a crashed drone has not landed.
+
+        False for a flight log, which has no status.
+        """
+        return self.is_simulated and bool(self.metrics.airborne_samples.total and self.status("landed")[-1:].any())
 
     @property
     def _states(self) -> State:
