@@ -90,7 +90,7 @@ def test_one_that_is_lost_before_a_flight_begins_is_heard_in_it(signals_heard):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs SIGTERM")
 def test_every_command_takes_a_signal_for_ctrl_c(monkeypatch, capsys, signals_heard):
-    monkeypatch.setattr("samara.cli.check.console", lambda: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("samara.cli.catalogue.console", lambda: signal.raise_signal(signal.SIGTERM))
     assert call(monkeypatch, capsys, "vehicles") == (130, "", "samara: stopped\n")
 
 

@@ -176,7 +176,7 @@ def test_the_page_shows_it_on_the_ground_and_turns_rotors_as_in_hover(sender):
     [
         (
             ["--px4-sih", "hover"],
-            "expected no scenario, recording, --set, --controller, --wind, --seed or --speed with it",
+            "expected no scenario, recording, --set, --controller, --wind, --sensors, --seed, --duration or --speed with it",
         ),
         (["--instances", "2"], "--instances applies only to --px4-sih"),
         (["--px4-sih", "--instances", "0"], "--instances 0: expected a whole number from 1 to 10"),

@@ -47,23 +47,19 @@ def test_the_conda_recipe_has_the_dependencies_of_the_package():
 
 
 def test_the_address_of_the_repository_is_set_once():
-    """Only pyproject.toml has it; notebooks contain it because Colab needs it, and their own test compares it."""
+    """Only pyproject.toml has it, and pages to clone from or to open a notebook from, whose own tests compare it."""
     address = PROJECT["urls"]["Repository"].removeprefix("https://github.com/")
     listed = subprocess.run(
         ["git", "grep", "-lIF", address, "--", ":!*.ipynb"], cwd=REPOSITORY, capture_output=True, text=True
     )
     if listed.returncode == 128:
         pytest.skip("not a git checkout")
-    pages = {
-        "docs/howto/install.md",
-        "README.md",
-        "README-ja.md",
-        "docs/tutorials/first-flight.md",
-    }  # `git clone <address>`
-    assert set(listed.stdout.split()) - pages == {"pyproject.toml"}
-    for page in pages & set(listed.stdout.split()):
-        text = (REPOSITORY / page).read_text(encoding="utf-8")
-        assert re.findall(rf"https://github.com/{address}(?:\.git)?", text), page
+    listed_files = set(listed.stdout.split())
+    cloning = {name for name in listed_files if name.startswith(("README", "docs/howto/install.md", "docs/tutorials/"))}
+    assert listed_files - cloning == {"pyproject.toml"}
+    for name in cloning:  # the whole address, to clone it or to open a notebook of it
+        text = (REPOSITORY / name).read_text(encoding="utf-8")
+        assert re.search(rf"github(?:\.com)?/{address}", text), name
 
 
 def test_every_extra_without_wheels_is_marked_for_that_python():

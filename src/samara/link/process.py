@@ -120,7 +120,7 @@ class Process:
     def _signal_group(process: "subprocess.Popen[bytes]", *, terminate: bool) -> None:
         """Signal the process group; on systems without process groups, such as Windows, only the process."""
         with suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
+            if sys.platform == "win32" or not hasattr(os, "killpg"):
                 process.terminate() if terminate else process.kill()
             else:
                 os.killpg(process.pid, signal.SIGTERM if terminate else signal.SIGKILL)

@@ -90,9 +90,9 @@ def px4_network(policy: Policy, vehicle: Vehicle) -> DenseLayers:
     def curve(rotor: int) -> Callable[[Array], Array]:
         def output(z: Array) -> Array:
             """k n² − 1 as a function of the last layer's output for one rotor."""
-            command_fraction = np.clip(
-                _command_fraction(_activate(last.activation, z), rotor, fitted.trim, vehicle), MIN_COMMAND_FRACTION, 1.0
-            )
+            action = np.clip(_activate(last.activation, z), -1.0, 1.0)
+            fraction = _command_fraction(action, rotor, fitted.trim, vehicle)
+            command_fraction = np.clip(fraction, MIN_COMMAND_FRACTION, 1.0)
             return np.asarray(k * (min_speed + command_fraction * (max_speed - min_speed)) ** 2 - 1.0)
 
         return output
