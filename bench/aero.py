@@ -136,7 +136,7 @@ def effect_costs(n: int = 16384) -> list[dict[str, Any]]:
 
 
 def _instructions(vehicle: Vehicle) -> int:
-    from samara.compiler.trace.program import trace_program
+    from samara.compiler.trace.folding_tape import trace_program
 
     state, command = samara.hover(vehicle)
     return len(

@@ -38,7 +38,7 @@ from rich.table import Table
 from timing import best, cpu_name, describe_results
 
 import samara
-from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.folding_tape import trace_program
 from samara.control.geometric import geometric
 from samara.core.atomic_files import write_text
 from samara.core.integrate import rk4

@@ -20,7 +20,7 @@ from tools.latex import Equation, equation
 from tools.symbols import LETTERS, letter
 
 from samara import Vec3, Vehicle, hover, switch_on, vehicle
-from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.folding_tape import trace_program
 from samara.core.atomic_files import write_text
 from samara.physics import effect, multirotor
 from samara.physics.air import (

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from samara.compiler.trace.symbolic import trace
+from samara.compiler.simulator import compile
 from samara.core.atomic_files import atomic_write
-from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import derivative
 from samara.physics.rotors.imbalance import unbalance_force
 from samara.physics.structure.arms import rotor_arm
 from samara.physics.types import CALM, State, Vehicle
@@ -40,10 +38,10 @@ def unbalanced_iris(frequency: float | None) -> Vehicle:
 def measured_force(model: Vehicle) -> Any:
     """Simulate a hover with constant rotor commands; return the specific force that a BMI088 reports [m/s²]."""
     state, command = hover(model)
-    step = trace(lambda s: rk4(lambda x: derivative(x, command, model), s, 1.0 / RATE), state)
+    simulator = compile(model, backend="llvm")
     states: list[State] = []
     for _ in range(round((SETTLE + SECONDS) * RATE)):
-        state = step(state)
+        state = simulator.step(state, command, 1.0 / RATE)
         states.append(state)
     settled_states = np.array([flatten(recorded_state) for recorded_state in states[round(SETTLE * RATE) :]]).T
     sensor: Any = part("bmi088", rate=RATE, calibration_residual=0.0).sensor()

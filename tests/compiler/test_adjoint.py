@@ -8,7 +8,7 @@ import samara
 from samara.compiler.derivatives.forward import InputGroup, tangent_program
 from samara.compiler.derivatives.reverse import adjoint_program
 from samara.compiler.llvm.scan import compile_program
-from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.folding_tape import trace_program
 from samara.core import ops
 from samara.core.tree import flatten
 from samara.physics.multirotor import complete_environment, derivative

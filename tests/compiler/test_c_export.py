@@ -327,9 +327,9 @@ def test_a_square_computes_its_operand_once():
     steps = (
         Instruction("input", location=(0, 0)),
         Instruction("input", location=(0, 1)),
-        Instruction("square", (0,)),
+        Instruction("multiply", (0, 0)),
         Instruction("add", (0, 1)),
-        Instruction("square", (3,)),
+        Instruction("multiply", (3, 3)),
     )
     lines = c_lines(Program(steps, ((2, 4),)), [array("x", ["a", "b"])], [array("y", ["p", "q"])])
     assert lines[2:] == ["y[0] = a * a; /* p */", "const double t1 = a + b;", "y[1] = t1 * t1; /* q */"]

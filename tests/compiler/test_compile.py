@@ -299,7 +299,7 @@ def test_the_root_of_a_square_is_the_absolute_value():
 
 
 def test_removed_effects_are_not_in_the_code():
-    from samara.compiler.trace.program import trace_program
+    from samara.compiler.trace.folding_tape import trace_program
 
     def size(vehicle):
         state, command = samara.hover(vehicle)
@@ -384,7 +384,7 @@ def test_the_code_uses_the_widest_registers():
     """On a CPU with AVX-512 or AVX2 the batch kernel works in zmm or ymm registers, and calls nothing."""
     from samara.compiler.llvm.codegen import vector_width
     from samara.compiler.llvm.scan import ScanShape, scan_kernel
-    from samara.compiler.trace.program import trace_program
+    from samara.compiler.trace.folding_tape import trace_program
 
     state, command = samara.hover(BENCH)
     body = trace_program(lambda s, u, i: (rk4(lambda x: derivative(x, u, BENCH), s, 1e-3), ()), state, command, ())

@@ -8,7 +8,7 @@ import samara
 from samara.compiler.derivatives.forward import evaluate_jacobian, jacobian_program
 from samara.compiler.derivatives.reverse import adjoint_program
 from samara.compiler.llvm.scan import compile_program
-from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.folding_tape import trace_program
 from samara.compiler.trace.symbolic import jacobian, program_from_symbols, symbols
 from samara.core import ops
 from samara.core.block_ops import ConstantTable, Layer, loop
@@ -150,7 +150,7 @@ def test_entries_that_are_identically_zero_are_left_out_and_constants_fold():
 
 def test_the_jacobian_of_expressions_is_casadis():
     """By some of the symbols, as expressions of all of them, and at a point."""
-    x, y = symbols("x", 3), symbols("y", 2)
+    x, y = symbols(3, 2)
     outputs = [x[0] * y[0] + ops.sin(x[1] * x[2]), 3.0 * x[2] + y[1], y[0] * y[1]]
     entries = jacobian(outputs, x)
     assert set(entries) == {(0, 0), (0, 1), (0, 2), (1, 2)}

@@ -7,7 +7,7 @@ import pytest
 
 from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, Pass, compile_loops
 from samara.compiler.llvm.network_gradient import Dense, DenseBackward, DenseGradient
-from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.folding_tape import trace_program
 
 
 @pytest.mark.parametrize(("rows", "columns", "activation"), [(3, 5, "tanh"), (8, 4, "relu"), (13, 22, "tanh")])

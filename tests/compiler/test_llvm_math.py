@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from samara.compiler.llvm import codegen
 from samara.compiler.llvm.scan import ScanShape, compile_scan_llvm, scan_kernel
 from samara.compiler.scan import Templates, compile_scan_python
-from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.folding_tape import trace_program
 from samara.core import ops
 
 Array = NDArray[Any]

@@ -9,14 +9,14 @@ import pytest
 
 from samara.compiler.compiled_step import CompiledStep
 from samara.compiler.jax.folding_scalar import FoldingScalar, fold_tree, new_trace, unfold_leaves
-from samara.compiler.trace.casadi_scalar import SX, Symbol
-from samara.compiler.trace.program import trace_program
-from samara.compiler.trace.tape_scalar import Tape, evaluate_program, record_tape
+from samara.compiler.trace.evaluate import evaluate_program
+from samara.compiler.trace.folding_tape import FoldingTape, trace_program
+from samara.compiler.trace.tape_scalar import Tape, record_tape
 from samara.core import ops
 from samara.core.traced_scalar import TraceError
 
 TYPES = {
-    "symbol": lambda: Symbol(SX.sym("x")),
+    "symbol": lambda: FoldingTape().add_input(),
     "tape": lambda: Tape().add_input(),
     "folded": lambda: FoldingScalar(jnp.float64(0.3), new_trace(jnp.float64)),
 }

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import signal
 from scipy.spatial.transform import Rotation
+from support.casadi_function import casadi_function
 from support.traced_flights import rotation
 
 import samara
-from samara.compiler.trace.symbolic import trace
 from samara.control.default_gains import Gains, control_authority, default_gains, motor_time_constant
 from samara.control.geometric import (
     FlightLimits,
@@ -117,7 +117,7 @@ def test_traced_it_gives_the_same_command(name, kind):
         0.1,
     )
     controller_state = controller(hovering_state(vehicle), ORIGIN, vehicle, controller.initial_state)[1]
-    traced = trace(lambda s, r, m: controller(s, r, vehicle, m), state, reference, controller_state)
+    traced = casadi_function(lambda s, r, m: controller(s, r, vehicle, m), state, reference, controller_state)
     expected = controller(state, reference, vehicle, controller_state)
     assert flatten(traced(state, reference, controller_state)) == pytest.approx(flatten(expected), rel=1e-12, abs=1e-12)
 

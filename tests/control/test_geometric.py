@@ -195,13 +195,13 @@ def test_a_dc_motor_answers_as_fast_as_its_documents_first_order_pair():
 
 def test_the_controller_traces():
     """The controller traced by CasADi gives the same command."""
-    from samara.compiler.trace.symbolic import trace
+    from support.casadi_function import casadi_function
 
     vehicle = samara.vehicle("iris_documented")
     state, _ = samara.hover(vehicle)
     control = geometric(vehicle)
     reference = Reference(Vec3(0.4, -0.3, 1.5), Vec3(0.1, 0.2, 0.3), yaw=0.3)
-    traced = trace(lambda s, r: control(s, r, vehicle, ())[0], state, reference)
+    traced = casadi_function(lambda s, r: control(s, r, vehicle, ())[0], state, reference)
     assert traced(state, reference) == pytest.approx(control(state, reference, vehicle, ())[0], rel=1e-13)
 
 

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 import samara
 from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CallChain, Pass, compile_loops
-from samara.compiler.trace.program import program_from_expressions
+from samara.compiler.trace.folding_tape import trace_program
 from samara.control.mpc import ILQR, default_torque_weight
 from samara.control.mpc.cost import DEFAULT_TARGET, MpcTarget, cost_structure, final_residuals
 from samara.control.mpc.iteration import NUMPY, StageInputs, StageModel, box_step, choose_rollout, solve_stage
@@ -1082,8 +1082,7 @@ def test_jax_solves_what_the_lanes_solve(dtype, tolerance):
 
 def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
     """A running sum over rows, forwards and backwards, on lanes side by side and on lanes far apart."""
-    x, y = ca.SX.sym("x"), ca.SX.sym("y")
-    add = program_from_expressions([x, y], [x + y])
+    add = trace_program(lambda x, y: (x + y,), 0.0, 0.0)
     values = np.arange(24.0).reshape(6, 4)
     for reverse, lane in itertools.product((False, True), (1, 6)):
         arranged = values.copy() if lane == 1 else np.ascontiguousarray(values.T)
@@ -1091,7 +1090,7 @@ def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
         sums, rows = np.zeros(4), np.zeros(24)
         sum_spec = ArraySpec("sums", (0,), 0, 1)
         add_pass = Pass(add, (sum_spec, ArraySpec("values", (0,), step, lane)), (sum_spec,), 4)
-        copy_pass = Pass(program_from_expressions([x], [x]), (sum_spec,), (ArraySpec("rows", (0,), 4, 1),), 4)
+        copy_pass = Pass(trace_program(lambda x: (x,), 0.0), (sum_spec,), (ArraySpec("rows", (0,), 4, 1),), 4)
         loops = compile_loops((ArrayLoop((add_pass, copy_pass), reverse=reverse),))
         arrays = {"sums": sums, "values": arranged, "rows": rows}
         table = np.array([arrays[name].ctypes.data for name in loops.names])
@@ -1136,11 +1135,11 @@ def test_a_box_step_that_settles_in_one_iteration_is_final(ilqr):
 
 def test_a_chain_makes_its_calls_in_turn():
     """x + 1, doubled, doubled: 4 (x + 1); another order gives another result"""
-    x, value = ca.SX.sym("x"), np.array([2.5])
+    value = np.array([2.5])
     spec = ArraySpec("x", (0,))
     increment, double = (
-        compile_loops((ArrayLoop((Pass(program_from_expressions([x], [expression]), (spec,), (spec,), 1),)),))
-        for expression in (x + 1.0, 2.0 * x)
+        compile_loops((ArrayLoop((Pass(trace_program(lambda x, f=f: (f(x),), 0.0), (spec,), (spec,), 1),)),))
+        for f in (lambda x: x + 1.0, lambda x: 2.0 * x)
     )
     table = np.array([value.ctypes.data])
     CallChain((increment, table.ctypes.data, 1), (double, table.ctypes.data, 2))()

@@ -3,9 +3,9 @@
 import math
 
 import pytest
+from support.casadi_function import casadi_function
 
 import samara
-from samara.compiler.trace.symbolic import trace
 from samara.control.allocation import build_allocation, command_for_wrench
 from samara.control.stick_modes import Sticks, stick_pilot, thrust_fraction
 from samara.core.algebra import Vec3, dot, euler_from_quat, norm, rotate
@@ -27,7 +27,7 @@ def fly_sticks(name, mode, seconds, sticks, environment=CALM, healthy=None):
         desired, pilot_state = pilot.desired_wrench(state, sticks, vehicle, pilot_state)
         return command_for_wrench(desired.collective_thrust, desired.tau_B, state, vehicle, allocation), pilot_state
 
-    traced = trace(control, state, CENTRE, pilot_state)
+    traced = casadi_function(control, state, CENTRE, pilot_state)
     for i in range(round(seconds / pilot.period)):
         current_sticks = sticks(i * pilot.period) if callable(sticks) else sticks
         command, pilot_state = traced(state, current_sticks, pilot_state)

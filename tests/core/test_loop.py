@@ -12,7 +12,7 @@ import pytest
 from samara.compiler.compiled_step import CompiledStep
 from samara.compiler.jax.arrays import precision
 from samara.compiler.jax.folding_scalar import fold_tree, new_trace, unfold_leaves
-from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.folding_tape import trace_program
 from samara.compiler.trace.tape_scalar import trace_unsimplified
 from samara.core.block_ops import ConstantTable, loop
 from samara.core.ops import lookup

@@ -5,9 +5,9 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.casadi_function import casadi_function
 
 from samara.compiler.jax import random as draws_jax
-from samara.compiler.trace.symbolic import trace
 from samara.control.action_space import ACTION_SPACES, MAX_ANGLES, MAX_RATES, MAX_SPEED, MAX_YAW_RATE
 from samara.core.algebra import Quat, Vec3, euler_from_quat, matrix_from_quat, norm
 from samara.core.random import derive_key, normals, normals_from_words, uniforms_from_words, words
@@ -123,7 +123,7 @@ def test_no_action_hovers(name, action):
 def fly_action(action, name, seconds, drone=DRONE):
     """Return the state after `seconds` under one action, from hover."""
     task = load_task("hover")._replace(action=name, substeps=5)
-    step = trace(lambda state, applied: advance(state, applied, drone, task), drone.trim, action)
+    step = casadi_function(lambda state, applied: advance(state, applied, drone, task), drone.trim, action)
     state = drone.trim
     for _ in range(round(seconds / task.period)):
         state = step(state, action)

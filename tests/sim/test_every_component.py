@@ -15,8 +15,8 @@ from support.components import FIELD, REPLAY, Bundle, bundles, components
 
 import samara
 from samara.compiler.jax.folding_scalar import fold_tree, new_trace, unfold_leaves
-from samara.compiler.trace.program import trace_program
-from samara.compiler.trace.tape_scalar import evaluate_program
+from samara.compiler.trace.evaluate import evaluate_program
+from samara.compiler.trace.folding_tape import trace_program
 from samara.control.registry import create_controller, look_ahead_count
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten

@@ -143,7 +143,7 @@ WIND = ("environment.wind_W",)
 MALFORMED = [
     (
         Stage("scalar", "wind", lambda p: p.x, ("state.p_W",), WIND),
-        "stage 'scalar': update returned a (Symbol|float);",
+        "stage 'scalar': update returned a (TapeScalar|float);",
     ),
     (
         Stage("two", "wind", lambda p: (p, p), ("state.p_W",), WIND),

@@ -43,7 +43,7 @@ REQUIRED_COLUMNS = ("row", "seed", "outcome", "reason", "error", *FLIGHT_METRICS
 BACKENDS = ("llvm", "jax", "pallas")
 CONFIRMATION_KEYS = ("failures", "failures_again", "flown_again", "disagree")
 METADATA_FILE, CAMPAIGN_FILE, LOCK_FILE = "campaign.json", "campaign.toml", "running"
-PACKAGES = ("numpy", "scipy", "llvmlite", "casadi", "pyarrow", "jax")
+PACKAGES = ("numpy", "scipy", "llvmlite", "pyarrow", "jax")
 BIT_RELEVANT_PACKAGES = ("numpy", "llvmlite")  # the packages that, with Samara, determine the bits of a flight
 
 

@@ -1,4 +1,4 @@
-"""Compilation of the equations: the only package that imports a backend (LLVM, JAX, CasADi).
+"""Compilation of the equations: the only package that imports a backend (LLVM, JAX).
 
     compile(vehicle)                        a step, a rollout or a closed loop, and its derivatives, on a backend
     Stepper(vehicle).rollout()              the body of a loop; compile_scan(backend, scan) compiles it for batches
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from samara.compiler.simulator import Simulator, compile
     from samara.compiler.stepper import BACKENDS, Scan, Stepper, compile_scan, require_backend
     from samara.compiler.thread_pool import run_parallel
-    from samara.compiler.trace.program import Instruction, Program, trace_program
+    from samara.compiler.trace.folding_tape import trace_program
+    from samara.compiler.trace.program import Instruction, Program
     from samara.compiler.trace.symbolic import jacobian, program_from_symbols, symbols
 else:
     __getattr__, __dir__ = lazy_exports(__name__)

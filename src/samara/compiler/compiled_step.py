@@ -24,7 +24,8 @@ from samara.compiler.llvm.codegen import vector_width
 from samara.compiler.llvm.scan import Kernel, ScanShape, row_kernel, scan_kernel
 from samara.compiler.scan import CompiledScan, IdlePath, Templates
 from samara.compiler.thread_pool import parallel_task_count, run_parallel
-from samara.compiler.trace.program import GuardedProgram, Program, instruction_count, trace_body, trace_program
+from samara.compiler.trace.folding_tape import trace_body, trace_program
+from samara.compiler.trace.program import GuardedProgram, Program, instruction_count
 from samara.compiler.trace.tape_scalar import trace_unsimplified
 from samara.core.tree import flatten
 

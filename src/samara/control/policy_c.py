@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samara.compiler.trace.program import Instruction, trace_program
+from samara.compiler.trace.folding_tape import trace_program
+from samara.compiler.trace.program import Instruction
 from samara.control.action_space import ROTOR_ACTIONS
 from samara.control.policy import policy_controller
 from samara.control.policy_file import Policy

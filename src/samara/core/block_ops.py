@@ -15,7 +15,7 @@ from samara.core.quantity import Scalar
 from samara.core.tree import Tree, flatten, unflatten
 from samara.core.types import Array
 
-_TRACES = ("samara.compiler.trace.casadi_scalar", "samara.compiler.trace.tape_scalar")
+_TRACE = "samara.compiler.trace.tape_scalar"
 Body = Callable[[Scalar, Tree, Tree], Tree]
 Condition = Callable[[Tree, Tree], Scalar]
 
@@ -34,7 +34,7 @@ def loop(body: Body, carry: Tree, inputs: Tree = (), *, count: int, active: Cond
     A trace simplifies nothing across the border of a loop, not even of a single iteration.
     """
     library = scalar_library(*flatten(carry), *flatten(inputs))
-    if count == 1 and active is None and library.__name__ not in _TRACES:
+    if count == 1 and active is None and library.__name__ != _TRACE:
         return body(0.0, carry, inputs)
     run: Callable[..., Tree] = getattr(library, "loop", unroll_loop)
     return run(body, carry, inputs, count, active)

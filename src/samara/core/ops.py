@@ -29,13 +29,11 @@ _LIBRARIES = {
     "casadi": "casadi",
     "sympy": "sympy",
     "samara.compiler.jax.folding_scalar": "samara.compiler.jax.folding_scalar",  # JAX's tracers, wrapped
-    "samara.compiler.trace.casadi_scalar": "samara.compiler.trace.casadi_scalar",  # CasADi's, wrapped
-    "samara.compiler.trace.tape_scalar": "samara.compiler.trace.tape_scalar",  # records NumPy's operations
+    "samara.compiler.trace.tape_scalar": "samara.compiler.trace.tape_scalar",  # records the operations
     "samara.core.batch_scalar": "samara.core.batch_scalar",  # one value per flight of a batch
     "samara.plan.taylor": "samara.plan.taylor",  # Taylor series in time
 }
 _TRACED_SCALARS = (
-    "samara.compiler.trace.casadi_scalar",
     "samara.compiler.jax.folding_scalar",
     "samara.compiler.trace.tape_scalar",
 )
@@ -272,7 +270,7 @@ def clamp(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
 
 def sign(x: Scalar) -> Scalar:
     """−1, 0 or 1"""
-    return where(x > 0, 1.0, where(x < 0, -1.0, where(x <= 0, 0.0, x)))  # not 0·x: CasADi folds it, and the NaN with it
+    return where(x > 0, 1.0, where(x < 0, -1.0, where(x <= 0, 0.0, x)))  # not 0·x: a trace folds it, and the NaN with it
 
 
 def safe_sqrt(x: Scalar) -> Scalar:

@@ -12,7 +12,8 @@ from textwrap import wrap
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from samara.compiler.derivatives.forward import jacobian_program
-from samara.compiler.trace.program import Program, trace_program
+from samara.compiler.trace.folding_tape import trace_program
+from samara.compiler.trace.program import Program
 from samara.core.algebra import Quat, Vec3
 from samara.core.atomic_files import write_text
 from samara.core.integrate import RK4, unit_quaternions

@@ -68,14 +68,12 @@ def literal(value: float, dialect: LanguageSyntax) -> Term:
 
 
 def _expression(operation: str, arguments: list[Term], dialect: LanguageSyntax) -> Term:
-    if operation in ("not", "and", "or"):
+    if operation in ("and", "or"):
         arguments = [argument.condition_term() for argument in arguments]
-        if operation == "not":
-            return Term(f"!{arguments[0].parenthesise(_ATOM)}", _SIGN, False)
-    elif operation in ("select", "if_else_zero"):
+    elif operation == "select":
         condition, *values = arguments
-        values = [value.number_term() for value in values] + [literal(0.0, dialect)]
-        texts = [condition.condition_term().parenthesise(_OR), *(value.parenthesise(_SUM) for value in values[:2])]
+        texts = [condition.condition_term().parenthesise(_OR)]
+        texts += [value.number_term().parenthesise(_SUM) for value in values]
         return Term("{} ? {} : {}".format(*texts), _CHOICE)
     else:
         arguments = [argument.number_term() for argument in arguments]
@@ -88,12 +86,6 @@ def _expression(operation: str, arguments: list[Term], dialect: LanguageSyntax) 
     (operand,) = arguments
     if operation == "negate":
         return Term(f"-{operand.parenthesise(_ATOM)}", _PRODUCT)
-    if operation == "square":
-        return Term(f"{operand.parenthesise(_ATOM)} * {operand.parenthesise(_ATOM)}", _PRODUCT)
-    if operation == "twice":
-        return Term(f"2.0 * {operand.parenthesise(_SIGN)}", _PRODUCT)
-    if operation == "invert":
-        return Term(f"1.0 / {operand.parenthesise(_SIGN)}", _PRODUCT)
     raise NotImplementedError(f"operation {operation}: no C or JavaScript code is defined for it")
 
 
@@ -155,8 +147,6 @@ class FunctionBody:
             group, index = instruction.location
             return Term(_flat(inputs[group].descriptions[index]))
         operands = instruction.arguments
-        if instruction.operation == "square" and self.terms[operands[0]].precedence != _ATOM:
-            self._give_name(operands[0])
         while True:
             term = _expression(instruction.operation, [self.terms[i] for i in operands], self.dialect)
             longest = max(operands, key=lambda i: len(self.terms[i].text))

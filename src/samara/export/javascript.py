@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.folding_tape import trace_program
 from samara.core.atomic_files import write_text
 from samara.core.integrate import RK4, unit_quaternions
 from samara.core.tree import flatten, unflatten

@@ -21,7 +21,8 @@ from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CompiledLoops,
 from samara.compiler.llvm.codegen import vector_width
 from samara.compiler.llvm.network_gradient import Dense, DenseBackward, DenseGradient
 from samara.compiler.thread_pool import parallel_task_count, run_parallel
-from samara.compiler.trace.program import Program, trace_program
+from samara.compiler.trace.folding_tape import trace_program
+from samara.compiler.trace.program import Program
 from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS, find_integrator, stage_chain, unit_quaternions
 from samara.core.ops import where
 from samara.core.quantity import Scalar

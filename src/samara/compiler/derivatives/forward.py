@@ -17,20 +17,14 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from samara.compiler.derivatives.rules import FLAT, SELECTIONS, SLOPES, activation_slope
+from samara.compiler.derivatives.rules import FLAT, SLOPES, activation_slope
 from samara.compiler.llvm.scan import compile_scan_program
 from samara.compiler.scan import CompiledScan
 from samara.compiler.stepper import Scan
-from samara.compiler.trace.program import (
-    GuardedProgram,
-    Instruction,
-    Loop,
-    Program,
-    eliminate_dead_code,
-    trace_body,
-    trace_program,
-)
-from samara.compiler.trace.tape_scalar import TapeScalar, TapeWithConstants, evaluate_program
+from samara.compiler.trace.evaluate import evaluate_program
+from samara.compiler.trace.folding_tape import trace_body, trace_program
+from samara.compiler.trace.program import GuardedProgram, Instruction, Loop, Program, eliminate_dead_code
+from samara.compiler.trace.tape_scalar import TapeScalar, TapeWithConstants
 from samara.core.block_ops import Layer
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
@@ -187,7 +181,7 @@ class _TangentTape:
             return {d: self.tape.record_copy(linear, *(x.get(d, 0.0) for x in operands)) for d in _directions(operands)}
         if instruction.operation == "row":
             return self._row(instruction, value, operands[0])
-        if instruction.operation in SELECTIONS:
+        if instruction.operation == "select":
             condition = self.values[instruction.arguments[0]]
             return {
                 d: self.tape.record(instruction.operation, condition, *(x.get(d, 0.0) for x in operands[1:]))

@@ -19,7 +19,7 @@ import numpy as np
 
 from samara.compiler.derivatives.forward import evaluate_jacobian, jacobian_program
 from samara.compiler.llvm.scan import compile_program
-from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.folding_tape import trace_program
 from samara.core.algebra import Quat, Vec3, conjugate
 from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS, find_integrator, unit_quaternions
 from samara.core.portable_linalg import product

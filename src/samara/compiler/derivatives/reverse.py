@@ -16,12 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.compiler.derivatives.rules import FLAT, SELECTIONS, SLOPES, activation_slope
+from samara.compiler.derivatives.rules import FLAT, SLOPES, activation_slope
 from samara.compiler.llvm.scan import compile_scan_program
 from samara.compiler.scan import CompiledScan, Templates, compile_scan_python
 from samara.compiler.stepper import Scan
-from samara.compiler.trace.program import Instruction, Program, eliminate_dead_code, trace_program
-from samara.compiler.trace.tape_scalar import TapeScalar, TapeWithConstants, evaluate_program
+from samara.compiler.trace.evaluate import evaluate_program
+from samara.compiler.trace.folding_tape import trace_program
+from samara.compiler.trace.program import Instruction, Program, eliminate_dead_code
+from samara.compiler.trace.tape_scalar import TapeScalar, TapeWithConstants
 from samara.core.block_ops import Layer
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
@@ -115,12 +117,12 @@ class _Reverse:
         if instruction.operation == "row":
             self.rows.setdefault(instruction.arguments[0], {})[instruction.location[1]] = self.values[index], bar
             return
-        if instruction.operation in SELECTIONS:
-            condition, first, *second = instruction.arguments
+        if instruction.operation == "select":
+            condition, first, second = instruction.arguments
             if first in self.dependent:
                 self.add(first, self.tape.record("select", self.values[condition], bar, 0.0))
-            if second and second[0] in self.dependent:
-                self.add(second[0], self.tape.record("select", self.values[condition], 0.0, bar))
+            if second in self.dependent:
+                self.add(second, self.tape.record("select", self.values[condition], 0.0, bar))
             return
         slopes = SLOPES[instruction.operation](*(self.values[k] for k in instruction.arguments), self.values[index])
         for k, slope in zip(instruction.arguments, slopes, strict=True):

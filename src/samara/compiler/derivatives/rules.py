@@ -3,7 +3,7 @@
     y = f(a, b):   forward  ẏ = f_a ȧ + f_b ḃ,     backward  ā += f_a ȳ,  b̄ += f_b ȳ
 
 Operations without an entry in `SLOPES` have zero or selected derivatives: a condition, a floor and a lookup are constant
-between their jumps (`FLAT`), and a selection (`SELECTIONS`) passes on the derivative of the selected operand: multiplying by 0
+between their jumps (`FLAT`), and a "select" passes on the derivative of the selected operand: multiplying by 0
 and 1 would turn an infinite slope of the other operand into NaN.
 """
 
@@ -14,7 +14,6 @@ from samara.core.ops import cos, log, safe_divide, sin, sqrt, where
 from samara.core.quantity import Scalar
 
 FLAT = CONDITIONS | {"floor", "lookup"}
-SELECTIONS = frozenset({"select", "if_else_zero"})
 
 SLOPES: Mapping[str, Callable[..., tuple[Scalar, ...]]] = {
     "add": lambda a, b, y: (1.0, 1.0),
@@ -22,9 +21,6 @@ SLOPES: Mapping[str, Callable[..., tuple[Scalar, ...]]] = {
     "multiply": lambda a, b, y: (b, a),
     "divide": lambda a, b, y: (1.0 / b, -(y * (1.0 / b))),
     "negate": lambda a, y: (-1.0,),
-    "square": lambda a, y: (a + a,),
-    "twice": lambda a, y: (2.0,),
-    "invert": lambda a, y: (-(y * y),),
     "sqrt": lambda a, y: (0.5 / y,),
     "sin": lambda a, y: (cos(a),),
     "cos": lambda a, y: (-sin(a),),

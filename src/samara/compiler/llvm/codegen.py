@@ -20,7 +20,8 @@ import numpy as np
 
 from samara.compiler.llvm.cache import digest, load_or_compile
 from samara.compiler.llvm.math import ELEMENTARY, elementary
-from samara.compiler.trace.program import CONDITIONS, GuardedProgram, Loop, Program, trace_program
+from samara.compiler.trace.folding_tape import trace_program
+from samara.compiler.trace.program import CONDITIONS, GuardedProgram, Loop, Program, combine_factors
 from samara.core.block_ops import ACTIVATIONS, ConstantTable, Layer
 
 INDEX, INT32, BYTE, VOID = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.VoidType()
@@ -244,6 +245,7 @@ class Emitter:
         """Emit the program at the builder's position; the builder ends where the results are available."""
         if isinstance(program, GuardedProgram):
             return self._run_guarded(program, inputs)
+        program = combine_factors(program) if self.fast else program
         values: list[ir.Value] = []
         for instruction in program.instructions:
             arguments = [values[i] for i in instruction.arguments]
@@ -329,7 +331,7 @@ class Emitter:
 
     def operation(self, name: str, arguments: list[ir.Value]) -> ir.Value:
         """Emit one operation on vectors."""
-        if name in CONDITIONS or name in ("select", "if_else_zero"):
+        if name in CONDITIONS or name == "select":
             return self._comparison(name, arguments)
         if name in ELEMENTARY:
             return elementary(self.builder, name, [self.number(x) for x in arguments])
@@ -338,8 +340,6 @@ class Emitter:
             return getattr(self.builder, _ARITHMETIC[name])(a, b, flags=self.flags)
         if name == "negate":
             return self.builder.fneg(a, flags=self.flags)
-        if name == "invert":
-            return self.builder.fdiv(self.constant(1.0), a, flags=self.flags)
         if name in ("sqrt", "floor"):
             return self.intrinsic(name, a)
         raise NotImplementedError(f"operation {name}: no vector code is defined for it")
@@ -348,10 +348,6 @@ class Emitter:
         builder = self.builder
         if name == "select":
             return builder.select(self.condition(arguments[0]), self.number(arguments[1]), self.number(arguments[2]))
-        if name == "if_else_zero":
-            return builder.select(self.condition(arguments[0]), self.number(arguments[1]), self.constant(0.0))
-        if name == "not":
-            return builder.not_(self.condition(arguments[0]))
         if name in ("and", "or"):
             a, b = (self.condition(x) for x in arguments)
             return builder.and_(a, b) if name == "and" else builder.or_(a, b)
@@ -361,10 +357,7 @@ class Emitter:
         return builder.fcmp_ordered({"less": "<", "less_equal": "<=", "equal": "=="}[name], a, b)
 
 
-_ARITHMETIC = {
-    **{"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"},
-    **{"square": "fmul", "twice": "fadd"},  # the only operand is both the first and the last
-}
+_ARITHMETIC = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
 
 
 @cache

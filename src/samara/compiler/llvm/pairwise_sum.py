@@ -31,7 +31,8 @@ from samara.compiler.llvm.codegen import (
     vector_width,
 )
 from samara.compiler.thread_pool import parallel_task_count, run_parallel
-from samara.compiler.trace.program import Program, trace_program
+from samara.compiler.trace.folding_tape import trace_program
+from samara.compiler.trace.program import Program
 from samara.compiler.trace.tape_scalar import trace_unsimplified
 from samara.core.ops import where
 from samara.core.quantity import Scalar

@@ -31,7 +31,8 @@ from samara.compiler.llvm.codegen import (
 )
 from samara.compiler.scan import CompiledScan, IdlePath, Templates
 from samara.compiler.thread_pool import parallel_task_count, run_parallel
-from samara.compiler.trace.program import GuardedProgram, Program, trace_body
+from samara.compiler.trace.folding_tape import trace_body
+from samara.compiler.trace.program import GuardedProgram, Program
 from samara.core.quantity import Scalar
 from samara.core.tree import Tree, flatten
 

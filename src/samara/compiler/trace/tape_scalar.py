@@ -1,24 +1,18 @@
-"""A scalar that records every operation on a tape and simplifies nothing.
+"""Scalars that record every operation on a tape.
 
-CasADi, which traces the physics, simplifies (b − a) + a to b and 0·x to 0. That is mathematically equal, but rounds differently
-from NumPy on the same source. A tape contains every operation in order, so that compiled code is bit-identical to NumPy,
-including signs of zeros.
+A `Tape` simplifies nothing: it contains every operation in order, so that compiled code is bit-identical to NumPy on the same
+source, including signs of zeros. Its numbers are inputs. Two functions that differ only in numbers, such as two paths between
+waypoints, have equal programs and share compiled code (`record_tape`).
 
-`record_tape(function)` returns a program whose constants are inputs, and their values. Two functions that differ only in
-constants, such as two paths between waypoints, have equal programs and share compiled code.
-`trace_unsimplified(function, *templates)` leaves constants in the program, as `trace_program` does.
+A `TapeWithConstants` has numbers as constants (`trace_unsimplified`), a `FoldingTape` folds them (`folding_tape.py`).
 """
 
-import operator
 from collections.abc import Callable, Sequence
 from numbers import Real
+from typing import Self
 
-import numpy as np
-
-from samara.compiler.trace.casadi_scalar import TracedLoop
-from samara.compiler.trace.program import Instruction, Program, eliminate_dead_code, trace_loop
-from samara.core import ops
-from samara.core.block_ops import ConstantTable, unroll_loop
+from samara.compiler.trace.program import Instruction, Loop, Program, eliminate_dead_code
+from samara.core.block_ops import ConstantTable, Layer
 from samara.core.quantity import Scalar
 from samara.core.traced_scalar import TracedScalar, locate_trace_errors, trace_error
 from samara.core.tree import Tree, flatten, unflatten
@@ -35,20 +29,21 @@ class TapeScalar(TracedScalar):
     def __init__(self, index: int, tape: "Tape") -> None:
         self.index, self.tape = index, tape
 
-    def apply(self, operation: str, *operands: Scalar) -> "TapeScalar":
+    def __repr__(self) -> str:
+        return f"TapeScalar({self.tape.instructions[self.index].operation})"
+
+    def apply(self, operation: str, *operands: Scalar) -> Scalar:
         return self.tape.record(operation, *operands)
 
-    def __pow__(self, other: Scalar) -> "TapeScalar":
-        if isinstance(other, TapeScalar) or other != 2:
-            raise trace_error("NumPy's powers differ between processors", "use samara.core.ops.power")
-        return self.tape.record("multiply", self, self)
+    def __pow__(self, other: Scalar) -> Scalar:
+        return self.tape.raise_to_power(self, other)
 
-    def __rpow__(self, other: Scalar) -> "TapeScalar":
-        raise trace_error("NumPy's powers differ between processors", "use samara.core.ops.power")
+    def __rpow__(self, other: Scalar) -> Scalar:
+        return self.tape.raise_to_power(other, self)
 
 
 class Tape:
-    """Instructions in order, on one scalar and on numbers; each use of a number is a separate input.
+    """Instructions in order, on scalars and on numbers; each use of a number is a separate input.
 
     Repeated operations on the same results are recorded once.
     """
@@ -63,7 +58,7 @@ class Tape:
         """Append an input and return it."""
         return TapeScalar(self._append(Instruction("input", location=(group, index))), self)
 
-    def record(self, operation: str, *operands: Scalar) -> TapeScalar:
+    def record(self, operation: str, *operands: Scalar) -> Scalar:
         """Record an operation and return its result."""
         arguments = tuple([self.operand_index(operand) for operand in operands])
         key = (operation, arguments)
@@ -71,7 +66,7 @@ class Tape:
             self._recorded[key] = self._append(Instruction(operation, arguments))
         return TapeScalar(self._recorded[key], self)
 
-    def record_copy(self, instruction: Instruction, *operands: Scalar) -> TapeScalar:
+    def record_copy(self, instruction: Instruction, *operands: Scalar) -> Scalar:
         """Record a copy of an instruction with these operands."""
         if instruction == Instruction(instruction.operation, instruction.arguments):
             return self.record(instruction.operation, *operands)
@@ -79,6 +74,29 @@ class Tape:
         if copied not in self._recorded:
             self._recorded[copied] = self._append(copied)
         return TapeScalar(self._recorded[copied], self)
+
+    def record_rows(self, instruction: Instruction, count: int, *operands: Scalar) -> tuple[Scalar, ...]:
+        """Record a copy of a layer or loop with these operands and return its rows."""
+        result = self.record_copy(instruction, *operands)
+        return tuple(self.record_copy(Instruction("row", location=(0, k)), result) for k in range(count))
+
+    def record_layer(self, layer: Layer, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
+        """Record a layer as individual multiplications, as NumPy evaluates it."""
+        return layer.evaluate_unrolled(x)
+
+    def record_loop(self, loop: Loop, leaves: Sequence[Scalar]) -> tuple[Scalar, ...]:
+        """Record a loop as one instruction and return its final carry."""
+        return self.record_rows(Instruction("loop", loop=loop), loop.carry_size, *leaves)
+
+    def raise_to_power(self, base: Scalar, exponent: Scalar) -> Scalar:
+        """Record x² as a product; NumPy's other powers cannot be reproduced."""
+        if isinstance(exponent, TapeScalar) or exponent != 2:
+            raise trace_error("NumPy's powers differ between processors", "use samara.core.ops.power")
+        return self.record("multiply", base, base)
+
+    def trace(self, function: Callable[..., Tree], *templates: Tree) -> Program:
+        """Trace the body or the condition of a loop."""
+        return TapeWithConstants().trace(function, *templates)
 
     def operand_index(self, x: Scalar) -> int:
         """Return the index of the instruction that computes a number or an earlier result."""
@@ -88,7 +106,7 @@ class Tape:
                     "a scalar of another trace; expected every traced value that a loop body reads to be in its `inputs`"
                 )
             return x.index
-        if type(x) is not float and not isinstance(x, Real):
+        if type(x) is not float and not isinstance(x, Real) and getattr(x, "shape", None) != ():
             raise trace_error(f"{type(x).__name__} is not a scalar", "compute with scalars")
         return self._add_constant(float(x))
 
@@ -106,6 +124,22 @@ class Tape:
 class TapeWithConstants(Tape):
     """A tape that records numbers as constants."""
 
+    def new_tape(self) -> Self:
+        """Return an empty tape of the same kind."""
+        return type(self)(self.max_length)
+
+    def trace(self, function: Callable[..., Tree], *templates: Tree) -> Program:
+        """Trace `function(*arguments)` on a new tape: one input group per template, one output group per result."""
+        tape = self.new_tape()
+        arguments = [
+            unflatten(template, iter([tape.add_input(group, index) for index in range(len(flatten(template)))]))
+            for group, template in enumerate(templates)
+        ]
+        with locate_trace_errors():
+            results = function(*arguments)
+            outputs = tuple(tuple(tape.operand_index(leaf) for leaf in flatten(result)) for result in results)
+        return eliminate_dead_code(Program(tuple(tape.instructions), outputs))
+
     def _add_constant(self, x: float) -> int:
         key = ("constant", x.hex())
         if key not in self._recorded:
@@ -115,14 +149,7 @@ class TapeWithConstants(Tape):
 
 def trace_unsimplified(function: Callable[..., Tree], *templates: Tree) -> Program:
     """Trace `function(*arguments)` without simplification; one input group per template, one output group per result."""
-    tape = TapeWithConstants()
-    arguments = [
-        unflatten(template, iter([tape.add_input(group, index) for index in range(len(flatten(template)))]))
-        for group, template in enumerate(templates)
-    ]
-    with locate_trace_errors():
-        outputs = tuple(tuple(tape.operand_index(leaf) for leaf in flatten(result)) for result in function(*arguments))
-    return eliminate_dead_code(Program(tuple(tape.instructions), outputs))
+    return TapeWithConstants().trace(function, *templates)
 
 
 def record_tape(function: Callable[[Scalar], Scalar]) -> tuple[Program, tuple[float, ...]]:
@@ -138,86 +165,15 @@ def record_tape(function: Callable[[Scalar], Scalar]) -> tuple[Program, tuple[fl
     return Program(tuple(tape.instructions), (outputs,)), tuple(tape.constants)
 
 
-def evaluate_tape(program: Program, scalar: Scalar, constants: Sequence[Scalar]) -> list[Scalar]:
-    """Evaluate a taped program on a scalar of any backend and on constants, which may be such scalars too."""
-    return evaluate_program(program, ((scalar,), constants))[0]
-
-
-def evaluate_program(program: Program, groups: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
-    """Evaluate a program on groups of scalars of any backend, operation by operation; returns its groups of outputs."""
-    results: list[Scalar] = []
-    for instruction in program.instructions:
-        if instruction.operation == "input":
-            results.append(groups[instruction.location[0]][instruction.location[1]])
-        elif instruction.operation == "constant":
-            results.append(instruction.constant)
-        else:
-            results.append(_execute(instruction, [results[index] for index in instruction.arguments]))
-    return [[results[index] for index in group] for group in program.outputs]
-
-
-def _execute(instruction: Instruction, operands: list[Scalar]) -> Scalar:
-    """Execute an instruction: the result is a scalar, or a tuple of scalars for a layer or a loop."""
-    if instruction.grid is not None:
-        return ops.lookup(instruction.grid, *operands)
-    if instruction.layer is not None:
-        return instruction.layer.evaluate_unrolled(operands)
-    if instruction.operation == "row":
-        return operands[0][instruction.location[1]]
-    if instruction.loop is None:
-        try:
-            return _PYTHON_OPERATIONS[instruction.operation](*operands)
-        except (ArithmeticError, ValueError):  # Python floats raise; compiled code gives infinity or NaN
-            with np.errstate(all="ignore"):
-                return float(_PYTHON_OPERATIONS[instruction.operation](*map(np.float64, operands)))
-    body, active, carry_size = instruction.loop.body, instruction.loop.active, instruction.loop.carry_size
-    condition = None if active is None else lambda carry, inputs: evaluate_program(active, (carry, inputs))[0][0]
-    iteration = lambda k, carry, inputs: tuple(evaluate_program(body, ((k,), carry, inputs))[0])  # noqa: E731
-    return unroll_loop(
-        iteration,
-        tuple(operands[:carry_size]),
-        tuple(operands[carry_size:]),
-        instruction.loop.max_iterations,
-        condition,
-    )
-
-
-def _condition(x: Scalar) -> Scalar:
-    """Convert to a condition: CasADi simplifies (c ? 1 : 0) to c, or leaves it a number."""
-    return x != 0.0 if type(x) is float else x
-
-
-_PYTHON_OPERATIONS: dict[str, Callable[..., Tree]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": operator.truediv,
-    "negate": operator.neg,
-    "square": lambda a: a * a,
-    "twice": lambda a: a + a,
-    "invert": lambda a: 1.0 / a,
-    "power": ops.power,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "not_equal": operator.ne,
-    "not": lambda a: ops.equal(a, 0.0),
-    "and": lambda a, b: ops.logical_and(_condition(a), _condition(b)),
-    "or": lambda a, b: ops.logical_or(_condition(a), _condition(b)),
-    "select": ops.where,
-    "if_else_zero": lambda a, b: ops.where(a, b, 0.0),
-    **{name: getattr(ops, name) for name in ("equal", "atan2", *UNARY)},
-}
-
-
 # The operations of samara.core.ops, under the names it dispatches to -----------------------------------------------------
 
 
-def _operation(name: str) -> Callable[..., TapeScalar]:
-    def record(*operands: Scalar) -> TapeScalar:
-        tape = next(operand.tape for operand in operands if isinstance(operand, TapeScalar))
-        return tape.record(name, *operands)
+def _tape(scalars: Sequence[Scalar]) -> Tape:
+    return next(scalar.tape for scalar in scalars if isinstance(scalar, TapeScalar))
 
-    return record
+
+def _operation(name: str) -> Callable[..., Scalar]:
+    return lambda *operands: _tape(operands).record(name, *operands)
 
 
 sqrt, floor, sin, cos, tan, asin, acos, atan, exp, log = map(_operation, UNARY)
@@ -225,19 +181,23 @@ atan2, equal, power = (_operation(name) for name in ("atan2", "equal", "power"))
 logical_and, logical_or, where = (_operation(name) for name in ("and", "or", "select"))
 
 
-def lookup(grid: ConstantTable, i: Scalar, j: Scalar) -> TapeScalar:
+def lookup(grid: ConstantTable, i: Scalar, j: Scalar) -> Scalar:
     """Record the lookup of a grid's entry as one instruction."""
-    tape = next(index.tape for index in (i, j) if isinstance(index, TapeScalar))
-    return tape.record_copy(Instruction("lookup", grid=grid), i, j)
+    return _tape((i, j)).record_copy(Instruction("lookup", grid=grid), i, j)
+
+
+def layer(network_layer: Layer, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
+    """Record a layer."""
+    return _tape(x).record_layer(network_layer, x)
 
 
 def loop(
     body: Callable[..., Tree], carry: Tree, inputs: Tree, count: int, active: Callable[..., Tree] | None
 ) -> Scalar:
-    """Record a loop as one instruction, its body without simplification, and return its final carry."""
-    leaves = [*flatten(carry), *flatten(inputs)]
-    tape = next(leaf.tape for leaf in leaves if isinstance(leaf, TapeScalar))
-    traced_loop = trace_loop(TracedLoop(body, carry, inputs, count, active), trace_unsimplified)
-    result = tape.record_copy(Instruction("loop", loop=traced_loop), *leaves)
-    rows = (tape.record_copy(Instruction("row", location=(0, k)), result) for k in range(traced_loop.carry_size))
-    return unflatten(carry, rows)
+    """Record a loop as one instruction and return its final carry."""
+    carry_leaves = flatten(carry)
+    leaves = [*carry_leaves, *flatten(inputs)]
+    tape = _tape(leaves)
+    condition = None if active is None else tape.trace(lambda *arguments: (active(*arguments),), carry, inputs)
+    iteration = tape.trace(lambda *arguments: (body(*arguments),), 0.0, carry, inputs)
+    return unflatten(carry, iter(tape.record_loop(Loop(count, len(carry_leaves), iteration, condition), leaves)))

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CompiledLoops, Pass
-from samara.compiler.trace.program import Program, trace_program
+from samara.compiler.trace.folding_tape import trace_program
+from samara.compiler.trace.program import Program
 from samara.compiler.trace.symbolic import depends_on, jacobian, program_from_symbols, substitute, symbols
 from samara.control.mpc.iteration import RolloutChoice, choose_rollout
 from samara.control.mpc.options import MAX_STEP_SIZES
@@ -82,11 +83,10 @@ def linearise(problem: Problem) -> Linearisation:
     """Return the exact derivatives of one step by (δx, δu) at 0, and the Gauss–Newton Hessian Σ w ∇r ∇rᵀ of the cost."""
     sizes, n = problem.sizes, problem.sizes.tangent
     templates = (problem.state, problem.command, problem.command, problem.goal, problem.parameters)
-    vectors = [symbols(f"x{i}", len(flatten(template))) for i, template in enumerate(templates)]
+    *vectors, delta = symbols(*(len(flatten(template)) for template in templates), sizes.width)
     x, u, previous, goal, parameters = (
         unflatten(template, iter(vector)) for template, vector in zip(templates, vectors, strict=True)
     )
-    delta = symbols("delta", sizes.width)
     displaced = problem.displace(x, unflatten(problem.tangent, iter(delta[:n])))
     displaced_u = tuple(a + b for a, b in zip(u, delta[n:], strict=True))
     next_displaced, next_nominal = problem.step(displaced, displaced_u, parameters), problem.step(x, u, parameters)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 import samara.documents.drone_physics as library
-from samara.compiler.trace.program import trace_program
+from samara.compiler.trace.folding_tape import trace_program
 from samara.core.atomic_files import write_text
 from samara.core.ops import where
 from samara.core.quantity import Scalar

@@ -68,7 +68,7 @@ def turbulence_lengths(height: Height, *, aloft: Length) -> Vec3:
     """
     h = clamp(height, MIN_HEIGHT, LOW_ALTITUDE_LIMIT) / FOOT
     up = 0.5 * FOOT * h
-    along = up / (0.5 * power(0.177 + 0.000823 * h, 1.2))  # not FOOT · h: CasADi would merge two roundings into one
+    along = up / (0.5 * power(0.177 + 0.000823 * h, 1.2))
     low = Vec3(along, 0.5 * along, up)
     return _interpolate_altitude(height, low, Vec3(aloft, 0.5 * aloft, 0.5 * aloft))
 
