@@ -104,7 +104,7 @@ def test_cotangents_through_every_effect(group):
 
 
 def test_numpy_evaluates_the_same_program():
-    """To rounding: forward, NumPy computes the source as written, and machine code the expressions simplified by CasADi."""
+    """To rounding: forward, NumPy computes the source as written, and machine code the simplified trace."""
     flight = CotangentFlight("rotors")
     by_numpy = compile(flight.sim.vehicle, "numpy", integrator="euler", vary=flight.sim.vary)
     result, expected = flight.back(by_numpy), flight.back()

@@ -13,13 +13,12 @@ from samara.compiler.compiled_step import CompiledStep
 from samara.compiler.jax.arrays import precision
 from samara.compiler.jax.folding_scalar import fold_tree, new_trace, unfold_leaves
 from samara.compiler.trace.folding_tape import trace_program
-from samara.compiler.trace.tape_scalar import trace_unsimplified
 from samara.core.block_ops import ConstantTable, loop
 from samara.core.ops import lookup
 
 TABLE = ConstantTable([[3.0, 1.0, -2.0, 0.5], [4.0, -1.0, 5.0, 9.0], [2.0, 6.0, -5.0, 3.5]])
 VALUES = np.array([0.3, 1.0, 1.7, 40.0, 1e-3, 5.5, 1000.0, 2.0, 0.9])
-EXECUTORS = ("floats", "array", "simplified", "as written", "jax", "folded")
+EXECUTORS = ("floats", "array", "compiled", "jax", "folded")
 
 
 def halvings(x):
@@ -62,11 +61,9 @@ def run(executor, function, values):
         return np.array([results(float(x)) for x in values]).T
     if executor == "array":
         return np.stack([np.broadcast_to(x, values.shape) for x in results(values)])
-    if executor in ("simplified", "as written"):
+    if executor == "compiled":
         count = len(results(1.0))
-        code = CompiledStep(
-            lambda carry, inputs: tuple(results(inputs)), (0.0,) * count, 0.0, unsimplified=executor == "as written"
-        )
+        code = CompiledStep(lambda carry, inputs: tuple(results(inputs)), (0.0,) * count, 0.0)
         machine = code.machine(len(values))
         machine.held_inputs[0] = values
         machine.run()
@@ -117,8 +114,7 @@ def test_a_loop_is_one_instruction_for_any_iteration_count():
     def many(x):
         return (loop(lambda k, carry, inputs: carry * inputs + k, x, x, count=3000),)
 
-    for trace in (trace_program, trace_unsimplified):
-        assert len(trace(few, 1.0).instructions) == len(trace(many, 1.0).instructions) < 8
+    assert len(trace_program(few, 1.0).instructions) == len(trace_program(many, 1.0).instructions) < 8
 
 
 def test_a_loop_refuses_traced_values_outside_its_inputs():
@@ -126,8 +122,6 @@ def test_a_loop_refuses_traced_values_outside_its_inputs():
         return (loop(lambda k, carry, inputs: carry + x, x, count=3),)
 
     with pytest.raises(ValueError, match="expected every traced value that a loop body reads to be in its `inputs`"):
-        trace_unsimplified(closure, 1.0)
-    with pytest.raises(RuntimeError, match="free variables"):
         trace_program(closure, 1.0)
 
 

@@ -60,20 +60,18 @@ def require_equal(records: Sequence[Hashable]) -> None:
 
 
 class StepFunction(NamedTuple):
-    """body(carry, held) → carry, with templates of its arguments; `idle_path`, `skip_when`, `unsimplified`: see
-    `CompiledStep`."""
+    """body(carry, held) → carry, with templates of its arguments; `idle_path` and `skip_when`: see `CompiledStep`."""
 
     body: Callable[[Any, Any], Any]
     carry: Any
     held_inputs: Any
     idle_path: IdlePath | None = None
     skip_when: Callable[[Any], Any] | None = None
-    unsimplified: bool = False
 
     def compile(self) -> CompiledStep:
         """Trace the function with its parameters as constants."""
-        body, carry, held_inputs, idle_path, skip_when, as_written = self
-        return CompiledStep(body, carry, held_inputs, idle_path, unsimplified=as_written, skip_when=skip_when)
+        body, carry, held_inputs, idle_path, skip_when = self
+        return CompiledStep(body, carry, held_inputs, idle_path, skip_when=skip_when)
 
 
 Step = Callable[..., StepFunction]
@@ -212,7 +210,6 @@ class ParametricStep(CompiledStep):
             template.carry,
             (template.held_inputs, (0.0,) * len(inputs)),
             idle_path,
-            unsimplified=template.unsimplified,
             skip_when=None if skip is None else lambda held_inputs: skip(held_inputs[0]),
         )
         self.held_count -= len(inputs)

@@ -26,7 +26,6 @@ from samara.compiler.scan import CompiledScan, IdlePath, Templates
 from samara.compiler.thread_pool import parallel_task_count, run_parallel
 from samara.compiler.trace.folding_tape import trace_body, trace_program
 from samara.compiler.trace.program import GuardedProgram, Program, instruction_count
-from samara.compiler.trace.tape_scalar import trace_unsimplified
 from samara.core.tree import flatten
 
 DTYPE = "float64"
@@ -59,22 +58,14 @@ class CompiledStep:
         dtype: str = DTYPE,
         fast: bool = False,
         optimisation_level: int = OPTIMISATION_LEVEL,
-        unsimplified: bool = False,
         skip_when: Callable[[Any], Any] | None = None,
     ) -> None:
-        """Trace the body.
-
-        With `unsimplified` nothing is simplified, and results are bit-identical to NumPy's (`tape_scalar.py`). If
-        `skip_when(held_inputs)` is true for all drones, a row kernel leaves its outputs unchanged.
-        """
+        """Trace the body; if `skip_when(held_inputs)` is true for all drones, a row kernel leaves its outputs unchanged."""
 
         def scan_body(state: Any, constants: Any, no_inputs: Any) -> Any:
             return body(state, constants), ()
 
-        templates = (carry, held_inputs, ())
-        self._program = (
-            trace_unsimplified(scan_body, *templates) if unsimplified else trace_body(scan_body, templates, idle_path)
-        )
+        self._program = trace_body(scan_body, (carry, held_inputs, ()), idle_path)
         self.skip = (
             None
             if skip_when is None

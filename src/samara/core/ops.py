@@ -270,7 +270,8 @@ def clamp(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
 
 def sign(x: Scalar) -> Scalar:
     """−1, 0 or 1"""
-    return where(x > 0, 1.0, where(x < 0, -1.0, where(x <= 0, 0.0, x)))  # not 0·x: a trace folds it, and the NaN with it
+    zero_or_nan = where(x <= 0, 0.0, x)  # not 0·x: a trace folds it, and the NaN with it
+    return where(x > 0, 1.0, where(x < 0, -1.0, zero_or_nan))
 
 
 def safe_sqrt(x: Scalar) -> Scalar:

@@ -109,7 +109,6 @@ def _output_step(vehicle: Vehicle) -> StepFunction:
         lambda carry, inputs: outputs(inputs[0], inputs[1], vehicle, inputs[2]),
         outputs(state, command, vehicle, environment),
         example,
-        unsimplified=True,
     )
 
 

@@ -33,7 +33,6 @@ from samara.compiler.llvm.codegen import (
 from samara.compiler.thread_pool import parallel_task_count, run_parallel
 from samara.compiler.trace.folding_tape import trace_program
 from samara.compiler.trace.program import Program
-from samara.compiler.trace.tape_scalar import trace_unsimplified
 from samara.core.ops import where
 from samara.core.quantity import Scalar
 from samara.core.tree import Tree, flatten, unflatten
@@ -86,10 +85,8 @@ class NeighbourSum:
         def upper_margins(*bounds: Tree) -> Tree:
             return (tuple(margin.high for margin in margins(intervals(*bounds[:2]), intervals(*bounds[2:]))),)
 
-        self._upper_margins = trace_unsimplified(upper_margins, target, target, source, source)
-        self._margins = trace_unsimplified(
-            lambda one_target, one_source: (margins(one_target, one_source),), target, source
-        )
+        self._upper_margins = trace_program(upper_margins, target, target, source, source)
+        self._margins = trace_program(lambda one_target, one_source: (margins(one_target, one_source),), target, source)
         self._pair = trace_program(lambda one_target, one_source: (f(one_target, one_source),), target, source)
         self._sizes = len(flatten(target)), len(flatten(source))
         self._last_pair_count = 0  # pairs of the last sum, as an estimate of the work of the next

@@ -138,7 +138,7 @@ def _fold_power(tape: FoldingTape, base: Scalar, exponent: Scalar) -> Scalar | N
         return None
     if exponent == 0.5:
         return tape.record("sqrt", base)
-    whole = int(exponent) if abs(exponent) <= MAX_EXPANDED_POWER else 0
+    whole = int(float(exponent)) if abs(float(exponent)) <= MAX_EXPANDED_POWER else 0
     if whole != exponent:
         return None
     if whole < 0:

@@ -4,7 +4,7 @@ A `Tape` simplifies nothing: it contains every operation in order, so that compi
 source, including signs of zeros. Its numbers are inputs. Two functions that differ only in numbers, such as two paths between
 waypoints, have equal programs and share compiled code (`record_tape`).
 
-A `TapeWithConstants` has numbers as constants (`trace_unsimplified`), a `FoldingTape` folds them (`folding_tape.py`).
+A `TapeWithConstants` has numbers as constants, a `FoldingTape` folds them (`folding_tape.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -145,11 +145,6 @@ class TapeWithConstants(Tape):
         if key not in self._recorded:
             self._recorded[key] = self._append(Instruction("constant", constant=x))
         return self._recorded[key]
-
-
-def trace_unsimplified(function: Callable[..., Tree], *templates: Tree) -> Program:
-    """Trace `function(*arguments)` without simplification; one input group per template, one output group per result."""
-    return TapeWithConstants().trace(function, *templates)
 
 
 def record_tape(function: Callable[[Scalar], Scalar]) -> tuple[Program, tuple[float, ...]]:

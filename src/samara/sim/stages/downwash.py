@@ -138,9 +138,7 @@ def downwash_wrenches(groups: Sequence[DownwashGroup]) -> list[Array]:
 @lru_cache(maxsize=16)
 def _jet_code(vehicle: Vehicle) -> CompiledStep:
     templates = state_at_rest(vehicle), complete_environment(vehicle)
-    return CompiledStep(
-        lambda carry, constants: rotor_jet(constants[0], vehicle, constants[1]), JET, templates, unsimplified=True
-    )
+    return CompiledStep(lambda carry, constants: rotor_jet(constants[0], vehicle, constants[1]), JET, templates)
 
 
 def margins(exposed: DownwashReceiver, jet: Jet, hub_radius: float, spread: float) -> tuple[Scalar, Scalar]:
