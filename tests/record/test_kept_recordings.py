@@ -26,9 +26,9 @@ from samara.view.report.report import embedded_scenario, fly_command, scenario_t
 
 HERE = RECORDINGS
 FINGERPRINTS = {
-    "sag": "bb79a65a9cbd01419971cbc59d9558c2fdefc9f94e4cdc37c3fe8175a456f960",
-    "load": "0a51b910fb32ad1ec5bdb7ed0258cdf1cf6d2877282c9bbbcfafa58066714ec8",
-    "fall": "08d2b1b405ccee68b4dcc848a5f49d7bcf0f9478e2914198f86ca6f76c71879a",
+    "sag": "3129fb227ed8c2a85c9e7105aeb7f51dad37b83fe2ee6a2b150ffacd325f1169",
+    "load": "b3dbfd1c24e6c4f41ebbfc65bbdc5ece4aa2962250b8ce3fa56d70e0975bdc31",
+    "fall": "8918965ee6519937c2688ba3879373b1521b894bfa9343299adf95501ac8fd95",
 }
 
 
