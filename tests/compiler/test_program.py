@@ -15,7 +15,7 @@ import samara
 from samara.compiler.llvm.scan import compile_program
 from samara.compiler.trace.evaluate import evaluate_program
 from samara.compiler.trace.folding_tape import trace_program
-from samara.compiler.trace.program import CONDITIONS, OPERATIONS, Instruction, Program
+from samara.compiler.trace.program import CONDITIONS, OPERATIONS, Instruction, Program, combine_factors
 from samara.compiler.trace.tape_scalar import UNARY
 from samara.control.geometric import geometric
 from samara.core import ops
@@ -239,3 +239,15 @@ def test_sums_are_not_reordered():
     """(y - x) + x rounds, so it is not y."""
     program = trace_program(lambda x, y: ((y - x + x,),), 0.0, 0.0)
     assert [instruction.operation for instruction in program.instructions[-2:]] == ["subtract", "add"]
+
+
+def test_constant_factors_combine_for_fast_arithmetic():
+    """2 (3 (x 5)) is 30 x; 3 (x 5) is 15 x where it is used as well; x y keeps its product."""
+
+    def products(x, y):
+        return ((2.0 * (3.0 * (x * 5.0)), 3.0 * (x * 5.0), 0.5 * (x * y)),)
+
+    combined = combine_factors(trace_program(products, 0.0, 0.0))
+    assert tuple(evaluate_program(combined, [[7.0], [4.0]])[0]) == products(7.0, 4.0)[0]
+    assert [i.constant for i in combined.instructions if i.operation == "constant"] == [15.0, 30.0, 0.5]
+    assert sum(i.operation == "multiply" for i in combined.instructions) == 4
