@@ -4,8 +4,8 @@
 
 Twenty seconds of a Crazyflie in Dryden wind with `geometric`, ten parameters varied per flight; the scenario and the campaign
 are files, as for `samara sweep`. Needs NumPy, SciPy and JAX. With pyarrow, rows are written as Parquet, else as .npy files.
-With llvmlite, failures are flown again on LLVM, else they are only counted. The campaign runs twice; `compile` is
-the extra time of the first run. `--flights 4096 --duration 0.5 --backend jax` runs a small test without a GPU.
+With the core dependencies, failures are flown again on LLVM, else they are only counted. The campaign runs twice; `compile`
+is the extra time of the first run. `--flights 4096 --duration 0.5 --backend jax` runs a small test without a GPU.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from samara.campaigns.store import open_or_create_store
 from samara.campaigns.sweep import GPU_BATCH_ROWS
 
 TENTH = "yaw = { normal = [0.0, 0.1] }"
-LLVM = find_spec("llvmlite") is not None
+LLVM = all(find_spec(module) for module in ("llvmlite", "mcap", "foxglove_schemas_protobuf"))
 PARQUET = bool(find_spec("pyarrow"))
 
 

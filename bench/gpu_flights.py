@@ -34,7 +34,7 @@ from samara.sim.fly_many_jax import compile_segments, derive_keys, fly_batch_jax
 from samara.vehicles.trim import hover
 
 STEPS_PER_SECOND = 1000
-REPEATS = 2
+REPEATS = 3
 
 
 def flights(
@@ -123,7 +123,7 @@ def rows(n: int, duration: float, steps: int) -> list[Row]:
     vehicle = plain_crazyflie()
     varied = {
         "mass": vehicle.mass * spread[0],
-        "rotors.k_thrust": np.outer([rotor.k_thrust for rotor in vehicle.rotors], spread[1]),
+        "rotors.k_thrust": np.outer(spread[1], [rotor.k_thrust for rotor in vehicle.rotors]),
     }
     return [
         ("bare physics, no contact", lambda: bare_physics(n, steps, contact=False)),
