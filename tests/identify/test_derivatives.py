@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+import samara
 from samara.core.algebra import Mat3
 from samara.identify.equation_error_fit import _newey_west
+from samara.identify.fit_result import FlightTrim
 from samara.identify.flight_log import Signal
-from samara.identify.identification import _physical_inertia
+from samara.identify.identification import ParameterEstimate, _physical_inertia, complete_vehicle
+from samara.identify.parameters import identifiable_parameters, prepare_vehicle
 from samara.identify.resampled_log import _rates_from_attitude, _smooth_derivative
 
 TIME = np.arange(0.0, 2.0, 0.005)
@@ -49,6 +52,21 @@ def test_an_impossible_inertia_becomes_that_of_a_body(moments):
 def test_the_inertia_of_a_body_stays():
     inertia = diagonal(1.0, 1.2, 1.9)
     assert _physical_inertia(inertia) == inertia
+
+
+def test_the_file_says_that_an_identified_inertia_was_limited():
+    start = samara.vehicle("crazyflie")
+    bare = prepare_vehicle(start)
+    bare = bare.replace(inertia_B=bare.inertia_B._replace(zz=3.0 * bare.inertia_B.zz))
+    estimates = [
+        ParameterEstimate(
+            parameter.name, parameter.unit, parameter.get(bare), parameter.get(bare), *(0.0,) * 3, True, ""
+        )
+        for parameter in identifiable_parameters(bare)
+    ]
+    vehicle = complete_vehicle(bare, start, [FlightTrim((1.0,) * 4, 0.0, (0.0, 0.0))], estimates, "a fit")
+    assert vehicle.inertia_B == _physical_inertia(bare.inertia_B) != bare.inertia_B
+    assert f"; zz set to {vehicle.inertia_B.zz:.4g}: " in dict(vehicle.structure.sources)["body.inertia"]
 
 
 @pytest.mark.parametrize("lag", [0, 1, 3, 20])

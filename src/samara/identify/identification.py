@@ -304,7 +304,8 @@ def complete_vehicle(
         )
         for rotor, fitted_rotor, gain in zip(start.rotors, bare.rotors, gains, strict=True)
     )
-    vehicle = _update_contact_surface(replace(start, rotors=rotors, inertia_B=_physical_inertia(bare.inertia_B)))
+    inertia_B = _physical_inertia(bare.inertia_B)
+    vehicle = _update_contact_surface(replace(start, rotors=rotors, inertia_B=inertia_B))
     if bare["drag"].linear != (0.0, 0.0, 0.0):
         vehicle = _enable_effect(vehicle, "drag", frame="body", **_drag_options(bare["drag"]))
     if bare["rotor_drag"].axial > 0.0:
@@ -324,6 +325,9 @@ def complete_vehicle(
             vehicle, "damping", linear=Vec3(*(max(coefficient, 0.0) for coefficient in bare["damping"].linear))
         )
     sources = valid_sources(start) | _sources(by_name, source, len(rotors))
+    if inertia_B != bare.inertia_B:
+        limit = f"zz set to {inertia_B.zz:.4g}: no moment of inertia exceeds the sum of the others"
+        sources["body.inertia"] = f"{sources.get('body.inertia', source)}; {limit}"
     structure = replace(vehicle.structure, sources=tuple(sources.items()), replaced_parameters=())
     return replace(vehicle, structure=structure)
 
