@@ -22,32 +22,33 @@ TYPES = {
 }
 
 REFUSED = {
-    "if": (lambda x: 1.0 if x > 0.0 else 2.0, "`x > 0.0`", "samara.core.ops.where instead of if"),
+    "if": (lambda x: 1.0 if x > 0.0 else 2.0, "`x > 0.0`", "samara.core.where instead of if"),
     "and": (lambda x: x > 0.0 and x < 1.0, "x > 0.0 and x < 1.0", "logical_and"),
-    "not": (lambda x: not x, "x", "samara.core.ops.where"),
-    "in": (lambda x: x in (1.0, 2.0), "`x in (1.0, 2.0)`", "samara.core.ops.where"),
-    "max": (lambda x: max(x, 0.0), "`max(x, 0.0)`", "use samara.core.ops.maximum"),
-    "min": (lambda x: min(1.0, x), "`min(1.0, x)`", "use samara.core.ops.minimum"),
-    "bool": (lambda x: bool(x), "`bool(x)`", "samara.core.ops.where"),
+    "not": (lambda x: not x, "x", "samara.core.where"),
+    "in": (lambda x: x in (1.0, 2.0), "`x in (1.0, 2.0)`", "samara.core.where"),
+    "if of a call": (lambda x: 1.0 if ops.sin(x) > 0.0 else 2.0, "`ops.sin(x) > 0.0`", "core.where instead of if"),
+    "max": (lambda x: max(x, 0.0), "`max(x, 0.0)`", "use samara.core.maximum"),
+    "min": (lambda x: min(1.0, x), "`min(1.0, x)`", "use samara.core.minimum"),
+    "bool": (lambda x: bool(x), "`bool(x)`", "samara.core.where"),
     "float": (lambda x: float(x), "`float(x)`", "not traced"),
-    "int": (lambda x: int(x), "`int(x)`", "use samara.core.ops.floor"),
+    "int": (lambda x: int(x), "`int(x)`", "use samara.core.floor"),
     "index": (lambda x: (1.0, 2.0)[x], "`(1.0, 2.0)[x]`", "not traced"),
     "range": (lambda x: list(range(x)), "`range(x)`", "not traced"),
     "complex": (lambda x: complex(x), "`complex(x)`", "not traced"),
-    "round": (lambda x: round(x, 2), "`round(x, 2)`", "use samara.core.ops.floor"),
-    "math.sin": (lambda x: math.sin(x), "`math.sin(x)`", "use samara.core.ops.sin"),
-    "math.hypot": (lambda x: math.hypot(x, 1.0), "`math.hypot(x, 1.0)`", "use samara.core.ops.safe_norm"),
-    "math.floor": (lambda x: math.floor(x), "`math.floor(x)`", "use samara.core.ops.floor"),
+    "round": (lambda x: round(x, 2), "`round(x, 2)`", "use samara.core.floor"),
+    "math.sin": (lambda x: math.sin(x), "`math.sin(x)`", "use samara.core.sin"),
+    "math.hypot": (lambda x: math.hypot(x, 1.0), "`math.hypot(x, 1.0)`", "use samara.core.safe_norm"),
+    "math.floor": (lambda x: math.floor(x), "`math.floor(x)`", "use samara.core.floor"),
     "math.isnan": (lambda x: math.isnan(x), "`math.isnan(x)`", "not traced"),
-    "numpy.sin": (lambda x: np.sin(x), "`np.sin(x)`", "use samara.core.ops.sin"),
-    "numpy.arctan2": (lambda x: np.arctan2(x, 1.0), "`np.arctan2(x, 1.0)`", "use samara.core.ops.atan2"),
-    "numpy.maximum": (lambda x: np.maximum(x, 1.0), "`np.maximum(x, 1.0)`", "use samara.core.ops.maximum"),
-    "numpy.where": (lambda x: np.where(x, x, 1.0), "`np.where(x, x, 1.0)`", "use samara.core.ops.where"),
-    "numpy.clip": (lambda x: np.clip(x, 0.0, 1.0), "`np.clip(x, 0.0, 1.0)`", "use samara.core.ops.clamp"),
-    "numpy.norm": (lambda x: np.linalg.norm(np.array([x, x])), "`np.linalg.norm(", "use samara.core.ops.safe_norm"),
-    "floor division": (lambda x: x // 2.0, "`x // 2.0`", "samara.core.ops.floor(a / b)"),
-    "remainder": (lambda x: 5.0 % x, "`5.0 % x`", "samara.core.ops.floor(a / b)"),
-    "divmod": (lambda x: divmod(x, 2.0), "`divmod(x, 2.0)`", "samara.core.ops.floor(a / b)"),
+    "numpy.sin": (lambda x: np.sin(x), "`np.sin(x)`", "use samara.core.sin"),
+    "numpy.arctan2": (lambda x: np.arctan2(x, 1.0), "`np.arctan2(x, 1.0)`", "use samara.core.atan2"),
+    "numpy.maximum": (lambda x: np.maximum(x, 1.0), "`np.maximum(x, 1.0)`", "use samara.core.maximum"),
+    "numpy.where": (lambda x: np.where(x, x, 1.0), "`np.where(x, x, 1.0)`", "use samara.core.where"),
+    "numpy.clip": (lambda x: np.clip(x, 0.0, 1.0), "`np.clip(x, 0.0, 1.0)`", "use samara.core.clamp"),
+    "numpy.norm": (lambda x: np.linalg.norm(np.array([x, x])), "`np.linalg.norm(", "use samara.core.safe_norm"),
+    "floor division": (lambda x: x // 2.0, "`x // 2.0`", "samara.core.floor(a / b)"),
+    "remainder": (lambda x: 5.0 % x, "`5.0 % x`", "samara.core.floor(a / b)"),
+    "divmod": (lambda x: divmod(x, 2.0), "`divmod(x, 2.0)`", "samara.core.floor(a / b)"),
     "format": (lambda x: f"{x:.2f}", "x:.2f", "outside the traced function"),
     "no scalar": (lambda x: x + None, "`x + None`", "compute with scalars"),
 }
@@ -146,5 +147,5 @@ def test_a_tape_compares_for_equality_and_takes_powers():
     )
     assert evaluate_program(program, ((2.0,), numbers))[0] == [7.0, 8.0, 2.0**1.5]
     assert evaluate_program(program, ((4.0,), numbers))[0] == [8.0, 7.0, 8.0]
-    with pytest.raises(TraceError, match=r"`x\*\*x` cannot be traced: .*; use samara\.core\.ops\.power"):
+    with pytest.raises(TraceError, match=r"`x\*\*x` cannot be traced: .*; use samara\.core\.power"):
         record_tape(lambda x: (x**x,))

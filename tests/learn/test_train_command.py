@@ -76,7 +76,7 @@ def test_an_if_in_a_reward_is_one_sentence(monkeypatch, capsys, tmp_path, task_f
     assert status == 2 and err.count("\n") == 1
     assert (
         err.startswith(f"samara: {path}:14, in reward: `situation.state.p_W.z > 0.0`")
-        and "ops.where instead of if" in err
+        and "core.where instead of if" in err
     )
 
 

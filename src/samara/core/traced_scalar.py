@@ -5,8 +5,8 @@ record the operations. `float(x)`, `if x > 0`, `math.sin(x)`, `numpy.sin(x)`, `r
 exists only when the compiled code runs. Each of them is a `TraceError` that names the expression, the function and the line.
 """
 
+import ast
 import linecache
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,7 +58,7 @@ def _make_refusal(reason: str, remedy: str) -> Callable[..., Any]:
 
 
 _NO_NUMBER_REASON = "the number is known only when the compiled code runs"
-_OPS_REMEDY = "use samara.core.ops, or declare the component as not traced"
+_OPS_REMEDY = "use the functions of samara.core, or declare the component as not traced"
 
 
 class TracedScalar:
@@ -135,14 +135,12 @@ class TracedScalar:
 
     __bool__ = _make_refusal(
         "a traced scalar is neither true nor false",
-        "use samara.core.ops.where instead of if, and samara.core.ops.logical_and and logical_or instead of and and or",
+        "use samara.core.where instead of if, and samara.core.logical_and and logical_or instead of and and or",
     )
     __float__ = __int__ = __index__ = __complex__ = __round__ = _make_refusal(_NO_NUMBER_REASON, _OPS_REMEDY)
-    __floordiv__ = __rfloordiv__ = _make_refusal(
-        _NO_NUMBER_REASON, "use samara.core.ops.floor(a / b) instead of a // b"
-    )
+    __floordiv__ = __rfloordiv__ = _make_refusal(_NO_NUMBER_REASON, "use samara.core.floor(a / b) instead of a // b")
     __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _make_refusal(
-        _NO_NUMBER_REASON, "use a - b * samara.core.ops.floor(a / b) instead of a % b, or samara.core.ops.wrap_angle"
+        _NO_NUMBER_REASON, "use a - b * samara.core.floor(a / b) instead of a % b, or samara.core.wrap_angle"
     )
 
     def __format__(self, specification: str) -> str:
@@ -221,7 +219,11 @@ def _expression(code: CodeType, instruction: int) -> str:
 
 
 def _equivalent(text: str) -> str:
-    """Return the advice for a call of a function that `samara.core.ops` has under this or another name."""
-    call = re.match(r"(?:\w+\.)*(\w+)\(", text)
-    name = _EQUIVALENTS.get(call[1], call[1]) if call else ""
-    return f"use samara.core.ops.{name}" if callable(getattr(ops, name, None)) and not name.startswith("_") else ""
+    """Return the advice for an expression that calls a function which `samara.core.ops` has under this or another name."""
+    try:
+        expression = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return ""
+    function = ast.unparse(expression.func).rpartition(".")[2] if isinstance(expression, ast.Call) else ""
+    name = _EQUIVALENTS.get(function, function)
+    return f"use samara.core.{name}" if callable(getattr(ops, name, None)) and not name.startswith("_") else ""

@@ -91,7 +91,7 @@ class Tape:
     def raise_to_power(self, base: Scalar, exponent: Scalar) -> Scalar:
         """Record x² as a product; NumPy's other powers cannot be reproduced."""
         if isinstance(exponent, TapeScalar) or exponent != 2:
-            raise trace_error("NumPy's powers differ between processors", "use samara.core.ops.power")
+            raise trace_error("NumPy's powers differ between processors", "use samara.core.power")
         return self.record("multiply", base, base)
 
     def trace(self, function: Callable[..., Tree], *templates: Tree) -> Program:
