@@ -351,7 +351,7 @@ _LISTED_MODELS = (
         "First harmonic, first order in the advance ratio, settled within a turn.",
         "A. R. S. Bramwell, *Helicopter Dynamics* (2001).",
         "The blade's differential equation (`test_a_blade_that_is_left_to_flap_settles_on_this_lean`). It "
-        "explains a third of a Crazyflie's [moment](../evidence/validation.md#what-the-rotation-lacks).",
+        "explains a third of a Crazyflie's [moment](../evidence/validation.md#the-missing-moment).",
         effects=((rotor_air_effects.FLAPPING, flapping.Flapping(2.0, 2e-5, 0.0, 1.0)),),
     ),
     Model(
@@ -373,7 +373,7 @@ _LISTED_MODELS = (
         "Empirical: airspeeds up to the induced velocity in hover, outside the vortex ring; coefficients "
         "belong to an airframe.",
         "Its form is ours: the tangent of the wake's skew, times thrust and arm.",
-        "Seven flights of a Crazyflie ([validation](../evidence/validation.md#what-the-rotation-lacks)); "
+        "Seven flights of a Crazyflie ([validation](../evidence/validation.md#the-missing-moment)); "
         "limits (`test_with_equal_coefficients_it_turns_with_the_axes`, `test_it_falls_with_climb`).",
         effects=((rotor_air_effects.AIRSPEED_MOMENT, airspeed_moment.AirspeedMoment(0.13, 0.13)),),
     ),
