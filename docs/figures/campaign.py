@@ -15,7 +15,7 @@ from samara.view.plot import campaign as draw
 from samara.view.plot.style import samara_style
 
 PAGE = Path(__file__).parents[1] / "howto" / "campaigns.md"
-FACTORS = ("wind.mean_W.x", "wind.sigma", "mass")
+FACTORS = {"wind.mean_W.x": "m/s", "wind.sigma": "m/s", "mass": "kg"}
 DPI = 95  # [dots per inch]
 
 
@@ -30,7 +30,7 @@ def draw_campaign(folder: str | Path) -> None:
         rows = sweep(Path(work_folder) / "gusty.toml", Path(work_folder) / "out").table()
     outcome = rows["outcome"].to_numpy(zero_copy_only=False).astype(str)
     failed = np.isin(outcome, (FAIL, INVALID))
-    factors = {name: rows[name].to_numpy() for name in FACTORS}
+    factors = {f"{name} [{unit}]": rows[name].to_numpy() for name, unit in FACTORS.items()}
     curves = {name: failure_curve(x, failed) for name, x in factors.items()}
     picture = draw.failure_rates(factors, failed, curves)
     with atomic_write(Path(folder) / "campaign_rates.png") as temporary, samara_style():

@@ -105,6 +105,13 @@ def test_percent_has_digits_that_tell_it_from_none_and_all(share, text):
         *[("mass", "kg"), ("vehicle.mass", "kg"), ("yaw", "rad"), ("start_W.x", "m"), ("drag.linear.x", "N s/m")],
         *[("rotors.k_thrust", "N s^2/rad^2"), ("rotors.0.k_thrust", "N s^2/rad^2"), ("battery.capacity", "C")],
         *[("inertia_B.xx", "kg m^2"), ("controller.position", "1"), ("scenario.duration", "1")],
+        *[
+            ("wind.mean_W.x", "m/s"),
+            ("wind.sigma", "m/s"),
+            ("wind.sigma.x", "m/s"),
+            ("wind.tau", "s"),
+            ("wind.no", "1"),
+        ],
     ],
 )
 def test_a_varied_parameter_has_the_unit_of_its_field(name, unit):

@@ -107,7 +107,9 @@ def parameter_unit(scenario: Scenario, name: str) -> str:
     own_units = {"mass": "kg", "inertia_B": "kg m^2", "yaw": "rad", "start_W": "m", "goal_shift": "m"}
     if root in own_units:
         return own_units[root]
-    record: Tree = scenario.wind if root == "wind" else vehicle.rotors if root == "rotors" else None
+    if root == "wind":
+        return _wind_unit(scenario.wind, subpath)
+    record: Tree = vehicle.rotors if root == "rotors" else None
     if record is None and vehicle.has(root):
         record = vehicle[root]
     if type(record) is tuple and record:  # the records of a list have the same fields
@@ -116,6 +118,18 @@ def parameter_unit(scenario: Scenario, name: str) -> str:
         return "1"
     units = zip(leaf_names(record), _leaf_units(record, "1"), strict=True)
     return next((unit for leaf, unit in units if f"{leaf}.".startswith(f"{subpath}.")), "1")
+
+
+def _wind_unit(source: Tree, path: str) -> str:
+    """Return the unit that a field of a wind source declares, such as "sigma" or "mean.wind_W.x"; vectors are velocities."""
+    for name in path.split("."):
+        if name.endswith("_W"):
+            return "m/s"
+        annotation = get_type_hints(type(source), include_extras=True).get(name)
+        for limits in getattr(annotation, "__metadata__", ()):
+            return limits.unit or "1"
+        source = getattr(source, name, None)
+    return "1"
 
 
 def state_units(vehicle: Vehicle) -> tuple[str, ...]:
