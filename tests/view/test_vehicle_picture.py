@@ -27,3 +27,12 @@ def test_one_direction_has_one_entry_and_no_rotors_no_legend():
     (entry,) = vehicle_picture(alike).axes[1].get_legend().get_texts()
     assert entry.get_text() == "counter-clockwise"
     assert vehicle_picture(samara.vehicle("rigid_body_quadrotor")).axes[1].get_legend() is None
+
+
+def test_from_behind_the_rear_rotors_hide_those_in_front():
+    """A quadrotor in X shows a rear rotor on each side: one of each direction of rotation."""
+    figure = vehicle_picture(samara.vehicle("iris"))
+    discs = [
+        line for line in figure.axes[1].lines if line.get_linewidth() == 3.0
+    ]  # in the order in which they are drawn
+    assert len(discs) == 4 and {line.get_color() for line in discs[2:]} == {CCW_COLOUR, CW_COLOUR}

@@ -284,7 +284,8 @@ def _check_rates(log: FlightLog) -> Iterator[Finding]:
         if gaps.any() and name != "voltage":
             k = int(np.argmax(steps))
             longest = f"the longest {steps[k]:.3g} s at {signal.time[k]:.3f} s"
-            sentence = f"{_signal_label(name)} have {int(gaps.sum())} gaps, {longest}"
+            count = int(gaps.sum())
+            sentence = f"{_signal_label(name)} have {count} gap{'s' if count > 1 else ''}, {longest}"
             yield Finding("gap", WARNING, name, sentence)
 
 

@@ -357,7 +357,7 @@ def _draw_manoeuvres(axes: Axes, names: Axes, plan: FlightPlan, time: Array, p: 
         )
         start = end
     axes.set(xlabel="time [s]", ylabel="reference position [m]", xlim=(0.0, plan.duration))
-    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.1, ncols=3)
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.07), borderaxespad=0.1, ncols=3)  # above the letters
     counts = Counter(manoeuvre.name for manoeuvre in plan.manoeuvres)
     lines = [
         f"{ascii_uppercase[k % 26]}  {name}" + (f", {counts[name]} times" if counts[name] > 1 else "")

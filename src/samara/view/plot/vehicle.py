@@ -139,7 +139,7 @@ def _is_above(other: Rotor, rotor: Rotor) -> bool:
 
 
 def _draw_rear_view(axes: Axes, vehicle: Vehicle, half_width: float) -> None:
-    for i, rotor in enumerate(vehicle.rotors):
+    for i, rotor in sorted(enumerate(vehicle.rotors), key=lambda item: -item[1].r_B.x):  # the rear ones are in front
         radius, y, z = propeller_radius(vehicle, i), -rotor.r_B.y, rotor.r_B.z
         colour = CCW_COLOUR if rotor.spin > 0 else CW_COLOUR
         axes.plot([0.0, y], [0.0, z], color=ARM_COLOUR, linewidth=4.0, solid_capstyle="round", zorder=1)
