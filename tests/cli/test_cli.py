@@ -145,6 +145,7 @@ def test_a_full_disk_names_the_file_and_leaves_nothing_behind(tmp_path):
 
 def test_check_lists_the_stages_and_marks_those_in_python_with_the_reason(monkeypatch, capsys):
     status, out, _ = call(monkeypatch, capsys, "check", "hover", "stack")
+    assert "scenario hover, 1 drone, 1 event, 16 s" in out and "scenario stack, 3 drones, 1 event, 12 s" in out
     assert status == 0
     hover, stack = out.split("stack: scenario")
     rates = samara.load_scenario("hover").rates

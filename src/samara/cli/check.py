@@ -51,8 +51,9 @@ def _report_scenario(name: str, scenario: "Scenario") -> None:
     """Print the stages of a flight with their rates, and the reason why a stage runs in Python."""
     from samara.sim.simulation import Simulation, replace_autopilots
 
-    counts = f"{len(scenario.drones)} drones, {len(scenario.events)} events, {scenario.duration:g} s"
-    say(f"{name}: scenario {scenario.name}, {counts}")
+    numbers = {"drone": len(scenario.drones), "event": len(scenario.events)}
+    counts = ", ".join(f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in numbers.items())
+    say(f"{name}: scenario {scenario.name}, {counts}, {scenario.duration:g} s")
     simulation = Simulation(replace_autopilots(scenario))
     try:
         for stage in simulation.sequence():
