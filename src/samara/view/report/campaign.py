@@ -208,9 +208,8 @@ def _interval_note(campaign: Campaign, sequential: bool) -> Html:
         text += "that of Clopper and Pearson, which holds for a number of flights fixed beforehand."
     if campaign.sampler != INDEPENDENT:
         text += (
-            f" They hold for independent rows; rows of {campaign.sampler} are spread more evenly, so the intervals are "
+            f" It assumes independent rows; {campaign.sampler} rows are spread more evenly, so it is usually too wide."
         )
-        text += "usually too wide."
     return faint_paragraph(text)
 
 
