@@ -50,8 +50,8 @@ def import_extra(module: str, feature: str, package: str, extra: str) -> Any:
 
 
 def import_scipy(module: str, feature: str) -> Any:
-    """Import a module of SciPy for a feature that needs it."""
-    return import_extra(f"scipy.{module}", feature, "SciPy", "scipy")
+    """Import a module of SciPy for a feature of campaigns."""
+    return import_extra(f"scipy.{module}", feature, "SciPy", "sweep")
 
 
 def warn_of_other_distribution(folder: Path = _PACKAGE.parent) -> None:

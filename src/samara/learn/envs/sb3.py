@@ -15,7 +15,6 @@ import numpy as np
 from samara.control.policy_file import Policy, dense_tensors, mlp_layers
 from samara.core.extras import missing_extra
 from samara.core.types import Array
-from samara.learn.envs.gym import VectorEnv
 from samara.learn.evaluation import evaluator
 from samara.learn.policies import Layers, require_flyable, save_network
 from samara.learn.task import Task
@@ -25,6 +24,8 @@ try:
     from stable_baselines3.common import vec_env
     from stable_baselines3.common.policies import ActorCriticPolicy
     from stable_baselines3.common.torch_layers import FlattenExtractor
+
+    from samara.learn.envs.gym import VectorEnv
 except ImportError as error:
     raise missing_extra("samara.learn.envs.sb3", "Stable-Baselines3", "sb3") from error
 

@@ -59,10 +59,11 @@ def typestore() -> "Typestore":
 @cache
 def message_fields(message_type: str) -> tuple[MessageField, ...]:
     """Return the fields of a type 'sensor_msgs/Imu', in CDR order."""
+    definitions = typestore().fielddefs
     from rosbags.interfaces import Nodetype
 
     fields = []
-    for name, node in typestore().fielddefs[schema_name(message_type)][1]:
+    for name, node in definitions[schema_name(message_type)][1]:
         length: int | None = 0
         element: Any = node
         if node[0] in (Nodetype.ARRAY, Nodetype.SEQUENCE):
@@ -244,10 +245,11 @@ class CdrError(ValueError):
 
 def parse_message(message_type: str, data: bytes) -> Any:
     """Deserialise a message, with its fields as attributes; raise `CdrError` if the bytes are not of this type."""
+    store = typestore()
     from rosbags.serde import SerdeError
 
     try:
-        return typestore().deserialize_cdr(data, schema_name(message_type))
+        return store.deserialize_cdr(data, schema_name(message_type))
     except (SerdeError, ArithmeticError, AssertionError, ValueError, LookupError, struct.error) as error:
         raise CdrError(f"{' '.join(str(error).split())}; expected the CDR of {message_type}") from None
 

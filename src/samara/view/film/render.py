@@ -200,7 +200,7 @@ class FilmFrames:
 
 
 def _write_mp4(path: Path, frames: FilmFrames) -> None:
-    imageio_ffmpeg = import_extra("imageio_ffmpeg", "MP4 (a GIF does not)", "imageio-ffmpeg", "video")
+    imageio_ffmpeg = import_extra("imageio_ffmpeg", "MP4, unlike GIF,", "imageio-ffmpeg", "video")
     width, height = frames.size
     input_options = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {frames.fps} -i - -an"
     output_options = "-c:v libx264 -pix_fmt yuv420p -crf 20 -preset veryfast -movflags +faststart -f mp4"
