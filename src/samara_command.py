@@ -18,8 +18,9 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _stop)
     try:
+        # first what only this project has: the other one has a samara.cli too, which needs packages of its own
+        import samara.core.version  # noqa: F401
         from samara.cli import main as run
-        from samara.core.version import __version__  # noqa: F401 - only this project has it
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("samara"):
             raise

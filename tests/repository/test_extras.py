@@ -51,6 +51,71 @@ def test_the_project_declares_what_the_hints_say(project, repository):
     assert {"gym", "jax", "view", "betaflight"} <= named <= set(declared)
 
 
+WITHOUT_EXTRAS = """
+import contextlib, io, sys
+absent = (
+    "cma cyclonedds duckdb foundation_policy gymnasium imageio_ffmpeg jax mujoco optuna pandas pettingzoo pyarrow pymavlink"
+    " pyulog ray rerun rosbags scipy stable_baselines3 viser"
+)
+sys.modules.update(dict.fromkeys(absent.split()))
+import samara
+from samara.cli import main
+open("m.xml", "w").write("<mujoco><worldbody><body><freejoint/><geom size='.1' mass='1'/></body></worldbody></mujoco>")
+open("log.ulg", "wb").write(b"ULog\\x01\\x12\\x35\\x01" + bytes(9))
+open("c.toml", "w").write('schema = 1\\nscenario = "hover"\\nflights = 2\\nvary = { mass = { uniform = [0.02, 0.03] } }')
+run = samara.fly("hover", settings={"duration": 0.1}, out="run.mcap")
+for line in sys.stdin.read().splitlines():
+    extra, _, feature = line.partition(": ")
+    sys.argv, message = ["samara", *feature.split()], io.StringIO()
+    try:
+        with contextlib.redirect_stderr(message), contextlib.redirect_stdout(io.StringIO()):
+            exec(feature[3:]) if feature.startswith("py ") else main()
+    except ImportError as error:
+        message.write(f"{error}\\n")
+    except SystemExit:
+        pass
+    print(extra, message.getvalue().strip(), sep=": ")
+"""
+NEEDS = """\
+bags: export ros2 run.mcap
+gym: py samara.learn.Env
+jax: train hover --method ppo -o policy
+jax: py vehicle = samara.vehicle("iris"); samara.compile(vehicle, backend="jax").step(*samara.hover(vehicle), 1e-3)
+logs: info log.ulg
+mavlink: fly hover --autopilot px4 --connect
+mjcf: vehicle import m.xml
+pandas: py run.to_pandas()
+parquet: export parquet run.mcap
+pettingzoo: py samara.learn.ParallelEnv
+raptor: fly hover --controller raptor
+ray: sweep c.toml --ray local
+rerun: export rerun run.mcap
+ros2: ros2 hover
+sb3: py samara.learn.VecEnv
+search: sweep falsify c.toml --method cma
+sweep: sweep c.toml
+sweep: sweep rare c.toml
+video: render run.mcap -o flight.mp4
+view: view run.mcap
+"""
+
+
+def test_without_an_extra_one_sentence_names_it(tmp_path):
+    """Each feature in an installation without extras. That of `px4-nn` needs a trained policy: `test_px4_nn.py`."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS],
+        cwd=tmp_path,
+        input=NEEDS,
+        env={**os.environ, "COLUMNS": "200", "MPLBACKEND": "Agg"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    wrong = [line for line in lines if not line.endswith(f": {install_hint(line.partition(':')[0])}")]
+    assert wrong == [] and len(lines) == NEEDS.count("\n"), done.stdout
+
+
 def test_no_hint_is_written_by_hand(repository):
     """In the source, its tests and tools: `install_hint` makes them all. On the pages: no other project's name."""
     written = []
@@ -85,9 +150,10 @@ def test_another_distribution_of_the_same_name_is_reported(tmp_path):
 
 
 def test_the_command_reports_a_package_of_another_project(tmp_path, repository):
-    """`samara` is found first elsewhere, without a command line: one sentence and status 1."""
+    """`samara` is found first elsewhere, with a command line whose packages are missing: one sentence and status 1."""
     (tmp_path / "samara").mkdir()
     (tmp_path / "samara" / "__init__.py").touch()
+    (tmp_path / "samara" / "cli.py").write_text("import absent_package\n", encoding="utf-8")
     search_path = os.pathsep.join((str(tmp_path), str(repository / "src")))
     done = subprocess.run(
         [sys.executable, "-m", "samara_command"],
