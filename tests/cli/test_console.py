@@ -222,3 +222,5 @@ def test_commands_are_printed_as_they_can_be_typed(monkeypatch, tmp_path):
     assert command_text("fly") == "bin/samara fly"
     monkeypatch.setattr(sys, "argv", ["pytest"])
     assert command_text("fly") == "samara fly"
+    monkeypatch.setattr(sys, "platform", "win32")  # its shells have double quotes only, and \\ in every path
+    assert command_text("view", r"out\a b.mcap", r"out\run.mcap") == r'samara view "out\a b.mcap" out\run.mcap'

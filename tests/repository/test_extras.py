@@ -139,7 +139,7 @@ def test_another_distribution_of_the_same_name_is_reported(tmp_path):
     (site_packages / "samara_flight-0.1.0.dist-info").mkdir()
     program = "import samara"
     command = [sys.executable, "-c", program]
-    environment = {"PYTHONPATH": str(site_packages), "PATH": ""}
+    environment = {**os.environ, "PYTHONPATH": str(site_packages)}
     silent = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert silent.stderr == ""
     (site_packages / "samara-2.1.dist-info").mkdir()
@@ -157,7 +157,7 @@ def test_the_command_reports_a_package_of_another_project(tmp_path, repository):
     search_path = os.pathsep.join((str(tmp_path), str(repository / "src")))
     done = subprocess.run(
         [sys.executable, "-m", "samara_command"],
-        env={"PYTHONPATH": search_path, "PATH": ""},
+        env={**os.environ, "PYTHONPATH": search_path},
         capture_output=True,
         text=True,
     )

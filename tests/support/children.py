@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import samara
 
 COMMAND = (sys.executable, "-m", "samara_command")
@@ -33,8 +35,10 @@ os.execvp(sys.argv[2], sys.argv[2:])
 def child(arguments: Sequence[str | Path], **options: Any) -> Iterator["subprocess.Popen[Any]"]:
     """Run the program with its `arguments`; at the end of the block kill it and all processes that it has started.
 
-    `options` are those of `subprocess.Popen`.
+    `options` are those of `subprocess.Popen`. Skips the test on systems without process groups, such as Windows.
     """
+    if not hasattr(os, "killpg"):
+        pytest.skip("needs a system with process groups")
     launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER_SCRIPT, str(os.getpid())]
     environment = {**(options.pop("env", None) or os.environ), **SOURCES}
     process = subprocess.Popen([*launcher, *map(str, arguments)], start_new_session=True, env=environment, **options)

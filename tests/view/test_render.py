@@ -267,6 +267,7 @@ def test_an_mp4_has_its_frames(run, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell script as a program")
 def test_what_ffmpeg_says_is_passed_on(run, tmp_path, monkeypatch):
     """A program that accepts no frames and fails: its last line is reported, and no file is left."""
     ffmpeg_or_skip()

@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -77,7 +78,8 @@ def command_text(*words: object) -> str:
         program = Path("samara")
     elif program.is_absolute() and program.is_relative_to(Path.cwd()):
         program = program.relative_to(Path.cwd())
-    return shlex.join([str(program), *map(str, words)])
+    line = [str(program), *map(str, words)]
+    return subprocess.list2cmdline(line) if sys.platform == "win32" else shlex.join(line)
 
 
 def check_mark(passed: bool, text: str) -> "Text":
