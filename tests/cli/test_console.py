@@ -224,3 +224,10 @@ def test_commands_are_printed_as_they_can_be_typed(monkeypatch, tmp_path):
     assert command_text("fly") == "samara fly"
     monkeypatch.setattr(sys, "platform", "win32")  # its shells have double quotes only, and \\ in every path
     assert command_text("view", r"out\a b.mcap", r"out\run.mcap") == r'samara view "out\a b.mcap" out\run.mcap'
+
+
+def test_no_command_is_printed_as_written_by_hand(repository):
+    """`command_text` makes them all: with the path of the program, and quotes around a file with a space in its name."""
+    files = (repository / "src" / "samara" / "cli").glob("*.py")
+    lines = [line.strip() for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [line for line in lines if re.search(r"\bsay\(.*\bsamara [a-z]", line)] == []

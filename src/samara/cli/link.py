@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.console import console, handle_interrupts, say
+from samara.cli.console import command_text, console, handle_interrupts, say
 from samara.cli.options import (
     Realtime,
     ScenarioArgument,
@@ -57,7 +57,7 @@ def sticks(
         _watch(stick_device, duration or CALIBRATION_DURATION, readings)
         path = out or Path("sticks.toml")
         save_stick_map(calibrate_stick_map(stick_device.stick_map, readings), path)
-        say(f"map       {path}; fly with: samara fly hover --sticks {path}")
+        say(f"map       {path}; fly with: {command_text('fly', 'hover', '--sticks', path)}")
     finally:
         stick_device.close()
 

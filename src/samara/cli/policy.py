@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.console import check_mark, console, say, table
+from samara.cli.console import check_mark, command_text, console, say, table
 from samara.cli.options import (
     PolicyFolder,
     PolicyVehicle,
@@ -87,7 +87,7 @@ def check(
     if out is not None and record:
         recording = out / "worst.mcap"
         fly_world(checked, checked.worst, out=recording, overwrite=True)
-        say(f"worst  {recording}: samara view {recording}")
+        say(f"worst  {recording}: {command_text('view', recording)}")
     if requirement is not None:
         passed = {trial.name: trial.passed for trial in checked.trials[1:]} | {"success": checked.trials[0].passed}
         counts = {name: int(outcomes.sum()) for name, outcomes in passed.items()}

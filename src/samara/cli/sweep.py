@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.console import FAILED, console, say, table
+from samara.cli.console import FAILED, command_text, console, say, table
 from samara.cli.options import (
     CampaignFile,
     Require,
@@ -106,8 +106,9 @@ def run(
     _print_gpu_confirmation(store)
     if record:
         _record_selected_flights(store, replace(loaded, controller=function))
-    say(f"rows   {folder}\npage   samara sweep report {folder}")
-    say(f'query  samara sweep query {folder} "select outcome, count(*) from rows group by 1"')
+    say(f"rows   {folder}\npage   {command_text('sweep', 'report', folder)}")
+    query = "select outcome, count(*) from rows group by 1"
+    say(f"query  {command_text('sweep', 'query', folder, query)}")
     if requirement is not None:
         sums = {"success": counts[PASS] + counts[DEGRADED], "failure": counts[FAIL] + counts[INVALID]}
         raise typer.Exit(
@@ -277,7 +278,7 @@ def falsify(
         weakest = find_weakness(loaded, flights=flights, method=method, seed=seed)
     if weakest.shrunk is None:
         say(f"no failure in {weakest.search.flights} flights; the smallest margin is {weakest.search.margin:.4g}")
-        say("this proves nothing: samara sweep rare estimates the failure probability")
+        say(f"this proves nothing: {command_text('sweep', 'rare', campaign)} estimates the failure probability")
     else:
         minimality = "the fewest" if weakest.shrunk.is_minimal else "none of which can be reset alone"
         say(f"a failure after {weakest.search.flights} flights, with margin {weakest.shrunk.margin:.4g}")
@@ -287,7 +288,8 @@ def falsify(
         say(f"{'*' if name in weakest.changed else ' '} {name} = {value:.6g}")
     file = save_case(loaded, weakest.case, f"{campaign.stem}_case", out)
     folder = Path("out") / file.stem
-    say(f"case   {file}\nfly    samara sweep {file} && samara sweep replay {folder} --row 0 --view")
+    say(f"case   {file}\nfly    {command_text('sweep', file)}")
+    say(f"watch  {command_text('sweep', 'replay', folder, '--row', 0, '--view')}")
 
 
 @app.command("rare")

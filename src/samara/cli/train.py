@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.console import progress_bar, say
+from samara.cli.console import command_text, progress_bar, say
 from samara.cli.options import Seed, Vehicle, argument, option, out_option
 
 if TYPE_CHECKING:
@@ -108,14 +108,15 @@ def train(
             and setting.task.depth_observation is None
         ):
             suggestion = suggest_changes(setting, policy, hyperparameters(setting, method_name, **changes))
-            say(f"try    samara train {task} --vehicle {vehicle} {suggestion} --out {out}")
+            command = command_text("train", task, "--vehicle", vehicle, *suggestion.split(), "--out", out)
+            say(f"try    {command}")
     say(f"policy {out}")
     if isinstance(success_rate, float) and success_rate < min_success:
         say(f"failed: fewer than {100 * min_success:g} % of the flights succeed; do not fly this policy")
         raise typer.Exit(1)
     scenario = "hover" if setting.task.depth_observation is None else "forest.toml"
-    command = "race" if policy.observation == "race" else f"fly {scenario}"
-    say(f"fly    samara {command} --controller {out}")
+    words = ("race",) if policy.observation == "race" else ("fly", scenario)
+    say(f"fly    {command_text(*words, '--controller', out)}")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from samara.cli.catalogue import mass_text, show_vehicle
-from samara.cli.console import check_mark, console, say, table
+from samara.cli.console import check_mark, command_text, console, say, table
 from samara.cli.options import Plot, VehicleArgument, argument, option, out_option
 from samara.core.coerce import file_stem
 from samara.vehicles.parts.parts_list import OPTIONAL_KEYS, OptionalKey
@@ -156,7 +156,7 @@ def new(
 
         write_vehicle_page(vehicle, figures, report, shlex.join(["samara", *sys.argv[1:]]))
         say(f"report  {report}")
-    say(f"fly it  samara fly figure8 --vehicle {target}")
+    say(f"fly it  {command_text('fly', 'figure8', '--vehicle', target)}")
 
 
 @app.command("import")
@@ -221,7 +221,7 @@ def import_vehicle(
         scenario = target.with_name(f"{target.stem}_{aircraft.autopilot}.toml")
         write_text(scenario, autopilot_scenario(aircraft, target.name))
         say(f"tuning  {scenario} ({len(aircraft.autopilot_parameters)} parameters)")
-        say(f"fly it  samara fly {shlex.quote(str(scenario))}")
+        say(f"fly it  {command_text('fly', scenario)}")
 
 
 def autopilot_scenario(aircraft: "ImportedVehicle", vehicle_file: str) -> str:
