@@ -1,5 +1,7 @@
 """Any parameter of a campaign's scenario can vary: every row equals the flight of `samara.fly` with its values."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -123,3 +125,9 @@ def test_a_sensors_number(tmp_path):
 def test_an_unknown_name_is_one_sentence(name, sentence, tmp_path):
     with pytest.raises(CampaignError, match=sentence):
         CampaignFlights.prepare(campaign(tmp_path, {name: "{ uniform = [1, 2] }"}))
+
+
+@pytest.mark.parametrize(("text", "found"), [("duration = 1\ndrones = []", "scenario"), ("body.mass = 1", "vehicle")])
+def test_another_file_is_not_a_campaign(text, found):
+    with pytest.raises(CampaignError, match=f"^mine.toml is a {found}, not a campaign; expected "):
+        parse_campaign(text, "mine.toml", Path())

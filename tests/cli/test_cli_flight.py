@@ -202,6 +202,8 @@ def test_scenarios_and_check(monkeypatch, capsys, tmp_path):
         ),
         (("replay", "absent.mcap"), "samara: absent.mcap: "),
         (("info", __file__), "samara: "),
+        (("fly", "iris"), "samara: iris is a vehicle, not a scenario; expected samara fly SCENARIO --vehicle iris"),
+        (("fly", "hover", "--out", __file__), f"samara: --out {__file__}: File exists; expected a folder"),
     ],
 )
 def test_bad_input_is_one_sentence_and_status_two(arguments, sentence, monkeypatch, capsys, tmp_path):
@@ -211,6 +213,29 @@ def test_bad_input_is_one_sentence_and_status_two(arguments, sentence, monkeypat
     assert err.startswith(sentence)
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_an_error_in_a_controller_is_one_sentence_and_keeps_the_flight(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(
+        "def late(state, reference, vehicle, time):\n    if time >= 1.5:\n        return gain\n    return (0.6,) * 4\n"
+    )
+    status, out, err = call(monkeypatch, capsys, "fly", "hover", "--controller", "mine.py:late", "--out", "out")
+    assert (status, err) == (
+        2,
+        "samara: NameError: name 'gain' is not defined; raised by the controller at 1.5 s of the flight (mine.py, line 3)\n",
+    )
+    assert f"stopped; {Path('out/run.mcap')} holds the flight up to here" in out
+    assert load_run(Path("out/latest/run.mcap")).time[-1] >= 1.0
+
+
+def test_the_next_commands_fly_the_same_vehicle_and_controller(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    words = ("fly", "hover", "--duration", "0.2", "--vehicle", "iris", "--controller", "pid")
+    _, out, _ = call(monkeypatch, capsys, *words)
+    assert "fly hover --vehicle iris --controller pid --wind 6" in out
+    _, out, _ = call(monkeypatch, capsys, *words, "--wind", "2")
+    assert "compare --vehicle iris --controller geometric,pid --wind 0,6" in out
 
 
 def start_flight(folder):

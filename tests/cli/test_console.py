@@ -177,7 +177,7 @@ def test_a_wind_that_says_only_its_speed_is_steady_and_from_the_west():
     [
         ({"wind.model": "step", "wind.speed": 6}, r"wind\[0\]\.at is missing"),
         ({"wind.from_deg": 90}, r"wind\[0\]\.speed is missing"),
-        ({"wind.speed": -1}, r"wind\[0\]\.speed = -1\.0: expected a number that is not negative"),
+        ({"wind.speed": -1}, r"wind\[0\]\.speed = -1\.0: expected a number from 0 to 150"),
         ({"wind.speeed": 6}, r"wind\[0\]\.speeed = 6: expected only the keys .*speed.* here"),
     ],
 )

@@ -254,7 +254,8 @@ def test_arguments_take_precedence_over_settings():
         ({"wind": "strong"}, r"wind = 'strong': expected a speed \[m/s\], such as 4, or one of the models none, "),
         ({"wind": (1, 2)}, r"wind = \(1, 2\): expected a speed \[m/s\], three components, "),
         ({"wind": True}, "wind = True: expected a speed"),
-        ({"wind": -3}, r"wind\[0\].speed = -3.0: expected a number that is not negative"),
+        ({"wind": -3}, r"wind\[0\].speed = -3.0: expected a number from 0 to 150"),
+        ({"wind": 400}, r"wind\[0\].speed = 400.0: expected a number from 0 to 150"),
         ({"wind": "none:3"}, "wind = 'none:3': none has no mean speed"),
         ({"sensors": "imx"}, "sensors = .*: expected a list of names among imu, "),
         ({"sensors": 3}, "sensors = 3: expected names, tables or sensors, or 'none'"),
@@ -300,6 +301,75 @@ def test_a_controller_of_three_arguments_has_no_state():
             ValueError, match=r"expected \(state, reference, vehicle\), or \(state, reference, vehicle, "
         ):
             samara.fly("hover", vehicle=vehicle, controller=wrong, duration=0.05)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(0.5,) * 3, ((0.5,) * 3, ()), ("four", ()), "four", (None,) * 4, (0.5j,) * 4, None, 0.5, np.full((4, 1), 0.5)],
+    ids=repr,
+)
+def test_an_answer_that_is_no_command_gets_one_sentence(answer):
+    with pytest.raises(ValueError, match=r"controller( of \w+)? returned [^\n]*; expected 4 numbers"):
+        samara.fly("hover", controller=lambda state, reference, vehicle: answer, duration=0.05)
+
+
+def test_a_class_is_not_a_controller_but_its_instance_is():
+    class Constant:
+        def __call__(self, state, reference, vehicle):
+            return (0.5,) * 4
+
+    with pytest.raises(
+        ValueError, match=r"controller Constant is a class; expected .* as in controller = Constant\(\)"
+    ):
+        samara.fly("hover", controller=Constant, duration=0.05)
+    assert samara.fly("hover", controller=Constant(), duration=0.05).time[-1] == 0.05
+
+
+def test_an_error_in_a_controller_keeps_its_type_and_says_when_and_where():
+    def failing(state, reference, vehicle, time):
+        return (0.5,) * (4 if time < 0.02 else int("four"))
+
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        samara.fly("hover", controller=failing, duration=0.05)
+    line = failing.__code__.co_firstlineno + 1
+    assert caught.value.__notes__ == [
+        f"raised by the controller at 0.02 s of the flight (test_fly_arguments.py, line {line})"
+    ]
+
+
+@pytest.mark.parametrize("scenario", [5, None, {}, ["hover"]])
+def test_something_else_than_a_scenario_gets_one_sentence(scenario):
+    for function in (samara.fly, samara.load_scenario, lambda choice: samara.fly_many(choice, 1)):
+        with pytest.raises(ValueError, match="expected the name of a shipped scenario, or the path of a .toml file"):
+            function(scenario)
+    with pytest.raises(ValueError, match="vehicle = 5: expected the name of a shipped vehicle"):
+        samara.vehicle(5)
+
+
+@pytest.mark.parametrize("scenario", ["iris", samara.vehicle("iris")], ids=["name", "object"])
+def test_a_vehicle_is_not_a_scenario(scenario):
+    for function in (samara.fly, lambda choice: samara.compare(choice, ["pid"], vehicle="iris")):
+        with pytest.raises(
+            ValueError, match="^iris is a vehicle, not a scenario; expected samara fly SCENARIO --vehicle"
+        ):
+            function(scenario)
+
+
+def test_an_unknown_keyword_gets_a_suggestion_and_another_suffix_is_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'vehicel'; did you mean vehicle\?"):
+        samara.fly("hover", vehicel="iris")
+    with pytest.raises(ValueError, match=r"x\.csv': expected a file whose name ends in \.mcap"):
+        samara.fly("hover", duration=0.05, out=tmp_path / "x.csv")
+
+
+def test_a_byte_order_mark_is_not_part_of_a_file(tmp_path):
+    samara.save_vehicle(samara.vehicle("iris"), tmp_path / "plain.toml")
+    text = (tmp_path / "plain.toml").read_text(encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8-sig")
+    assert samara.vehicle(tmp_path / "mine.toml") == samara.vehicle(tmp_path / "plain.toml")
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-16")
+    with pytest.raises(ValueError, match=r"mine\.toml: cannot be read \(it is not text in UTF-8\)"):
+        samara.vehicle(tmp_path / "mine.toml")
 
 
 def test_a_vehicle_file_is_not_a_scenario_nor_the_reverse(files, monkeypatch, capsys):

@@ -239,7 +239,7 @@ def test_a_diverged_flight_is_reported_and_the_others_are_unaffected():
     ):
         flights = samara.fly_many(hop_scenario(), seeds=[1, 2], vary={"drag.linear": drags})
     assert flights.lost.tolist() == [False, True]
-    assert "1 lost: their states are not finite" in str(flights)
+    assert "1 lost: their states are not finite" in repr(flights)
     assert final(flights, 0).tobytes() == fly_single(hop_scenario(), 1)["state"].rows[-1].tobytes()
 
 

@@ -106,6 +106,7 @@ def test_another_plant_has_another_path(recorded_flight, tmp_path):
     run = samara.fly("hover", settings={"duration": 3.0})
     heavier = samara.vehicle("crazyflie_documented", mass=0.0294)
     replayed = replay(run, vehicle=heavier)
+    assert fingerprint(replay(run, vehicle="iris")) == fingerprint(replay(run, vehicle=samara.vehicle("iris")))
     assert distances(run, replayed)[0].position_max > 0.05
     assert replayed.position[-1, 2] < run.position[-1, 2]
     assert load_run(replayed.save(tmp_path / "heavier.mcap")).drone_records[0].vehicle.mass == heavier.mass

@@ -370,7 +370,7 @@ def test_a_speed_has_its_motors_range_and_a_wrench_has_none():
 
 
 def test_an_invalid_result_of_a_controller_is_an_error():
-    with pytest.raises(ValueError, match=r"expected 4 numbers, or \(those, its state\)"):
+    with pytest.raises(ValueError, match=r"expected 4 numbers, or \(4 numbers, its state\)"):
         fly(hovering(), controller=lambda *arguments: (1.0, 2.0))
 
 

@@ -178,7 +178,7 @@ def function_source(function: Callable[..., Any]) -> str:
         if file is not None and Path(file).is_file():
             return f"{getattr(definition, '__qualname__', '')}\n{read_text(Path(file))}"
         return inspect.getsource(definition)
-    except (OSError, TypeError, UnicodeDecodeError):
+    except (OSError, TypeError):
         return str(getattr(definition, "__qualname__", definition))
 
 
@@ -196,13 +196,19 @@ def read_campaign(path: str | Path) -> str:
     """Return the text of a campaign's file; raise CampaignError if it cannot be read."""
     try:
         return read_text(Path(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise CampaignError(f"{path}: cannot be read ({error}); expected a campaign's TOML file") from None
+    except OSError as error:
+        raise CampaignError(
+            f"{path}: cannot be read ({error.strerror or error}); expected a campaign's TOML file"
+        ) from None
 
 
 def parse_campaign(text: str, origin: str, folder: Path) -> Campaign:
     """Parse a campaign from the text of its file; the files it names are in `folder`."""
-    file = TomlTable(parse_document(text, origin, CampaignError), TomlFile(origin, CampaignError))
+    document = parse_document(text, origin, CampaignError)
+    if "scenario" not in document and not {"drones", "body"}.isdisjoint(document):
+        found = "vehicle" if "body" in document else "scenario"
+        raise CampaignError(f"{origin} is a {found}, not a campaign; expected a file with scenario = and flights =")
+    file = TomlTable(document, TomlFile(origin, CampaignError))
     file.schema(SCHEMA)
     vary = file.optional_table("vary")
     factors = tuple(_varied_parameter(vary, name) for name in list(vary.entries)) if vary else ()

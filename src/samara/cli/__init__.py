@@ -2,6 +2,7 @@
 
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,6 +57,8 @@ GROUPS = {
 """The module and function (or group) of every command, by the panel of `samara --help`."""
 COMMANDS = {name: member for commands in GROUPS.values() for name, member in commands.items()}
 """The module and function (or group) of every command; only the module of the called command is imported."""
+INPUT_ERRORS = (ValueError, OSError, FloatingPointError, MissingExtraError, TraceError)
+"""Errors that bad input causes; others are errors of Samara and keep their traceback."""
 LINE_BREAK = re.compile(r"(?<!\n)\n[ ]*(?!\n)")
 """A line break within a paragraph."""
 
@@ -63,12 +66,21 @@ LINE_BREAK = re.compile(r"(?<!\n)\n[ ]*(?!\n)")
 def main() -> None:
     """Run the command line."""
     prepare_streams()
+    warnings.formatwarning = lambda message, *place: f"samara: {escape_control_characters(str(message))}\n"
     name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:
         with handle_interrupts():
             command_line([name] if name in COMMANDS else COMMANDS)()
-    except (ValueError, OSError, FloatingPointError, MissingExtraError, TraceError) as error:
-        print(escape_control_characters(f"samara: {error}"), file=sys.stderr)
+    except Exception as error:
+        notes = getattr(error, "__notes__", ())  # of an error in the user's own function
+        if not notes and not isinstance(error, INPUT_ERRORS):
+            raise
+        text = str(error)
+        if notes:
+            text = "; ".join([f"{type(error).__name__}: {error}", *notes])
+        elif isinstance(error, OSError) and error.filename and error.strerror:
+            text = f"{error.filename}: {error.strerror}"
+        print(escape_control_characters(f"samara: {text}"), file=sys.stderr)
         sys.exit(2)
     except (SystemExit, KeyboardInterrupt) as end:
         if not isinstance(end, SystemExit) or end.code == INTERRUPTED:  # Typer turns Ctrl-C into this status silently

@@ -119,6 +119,11 @@ def fly(
             _point_latest(path)
             say(f"stopped; {path} holds the flight up to here")
             raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            if real_time_factor.value and hasattr(error, "__notes__"):  # the user's controller failed in the air
+                _point_latest(path)
+                say(f"stopped; {path} holds the flight up to here")
+            raise
     expectation_results = check_expectations(run, loaded.expect)
     screen.print(_summary(run, real_time_factor.value))
     for line in run.logs[:-1]:
@@ -155,18 +160,23 @@ def fly(
             write_report([ReportRun(str(path), run, command)], report, expectation_results, picture)
         _point_latest(path, picture, report)
         say(f"picture   {picture}\nreport    {report}")
-        _print_next_commands(scenario, path, in_wind=wind is not None)
+        _print_next_commands(scenario, vehicle, controller, path, in_wind=wind is not None)
     if run.problem or not all(expectation.satisfied for expectation in expectation_results):
         raise typer.Exit(FAILED)
 
 
-def _print_next_commands(scenario: str, recording: Path, *, in_wind: bool) -> None:
+def _print_next_commands(
+    scenario: str, vehicle: str | None, controller: str | None, recording: Path, *, in_wind: bool
+) -> None:
     """Print three commands to continue with: see the flight, make it harder, fly another aircraft."""
     say(f"view it   {command_text('view', recording)}")
+    with_vehicle = ("--vehicle", vehicle) if vehicle else ()
     if in_wind:
-        say(f"compare   {command_text('compare', '--wind', '0,6')}")
+        contestants = ("--controller", f"geometric,{controller}") if controller and controller != "geometric" else ()
+        say(f"compare   {command_text('compare', *with_vehicle, *contestants, '--wind', '0,6')}")
     else:
-        say(f"in wind   {command_text('fly', scenario, '--wind', 6)}")
+        with_controller = ("--controller", controller) if controller else ()
+        say(f"in wind   {command_text('fly', scenario, *with_vehicle, *with_controller, '--wind', 6)}")
     say(f"your own  {command_text('vehicle', 'new')}")
 
 
@@ -303,7 +313,10 @@ def _point_latest(recording: Path, picture: Path | None = None, report: Path | N
 
 def _claim_recording(folder: Path) -> Path:
     """Create the first of run.mcap, run-2.mcap, … that does not exist, so that no concurrent run takes the same name."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"--out {folder}: {error.strerror}; expected a folder") from None
     for number in range(1, 100_000):
         path = folder / ("run.mcap" if number == 1 else f"run-{number}.mcap")
         try:
@@ -367,7 +380,6 @@ def replay(
 ) -> None:
     """Replay the recorded commands, wind and faults bit for bit; or with another vehicle or integrator, and report the
     deviation."""
-    from samara import vehicle as load
     from samara.record.diff import distances, first_difference
     from samara.record.load import load_run
     from samara.record.run import report_changed_policies
@@ -375,8 +387,7 @@ def replay(
 
     recording = load_run(run)
     with _progress(f"replaying {run.name}", float(recording.time[-1]), RealTimeFactor()) as progress:
-        replacement = load(vehicle) if vehicle else None
-        replayed = fly_again(recording, vehicle=replacement, integrator=integrator, progress=progress)
+        replayed = fly_again(recording, vehicle=vehicle, integrator=integrator, progress=progress)
     if out is not None:
         say(str(replayed.save(out)))
     if recording.problem:

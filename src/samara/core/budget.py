@@ -260,5 +260,8 @@ def read_limited(file: BinaryIO, max_bytes: int) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file written by people, in UTF-8."""
-    return read_bytes(path, MAX_TEXT_BYTES).decode("utf-8")
+    """Read a text file written by people; OSError if it is not UTF-8."""
+    try:
+        return read_bytes(path, MAX_TEXT_BYTES).decode("utf-8")
+    except UnicodeDecodeError:
+        raise OSError("it is not text in UTF-8") from None

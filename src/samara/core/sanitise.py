@@ -34,7 +34,7 @@ def quote_key(key: str) -> str:
 def quote_value(value: Any) -> str:
     """Format a value for an error: its `repr`, truncated to one line."""
     try:
-        text = repr(value)
+        text = " ".join(repr(value).split("\n"))
     except (ValueError, RecursionError):
         return "a number of thousands of digits" if isinstance(value, int) else "a value too long to be written"
     return text if len(text) <= MAX_QUOTED_LENGTH else f"{text[: MAX_QUOTED_LENGTH - 3]}..."

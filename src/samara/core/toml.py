@@ -62,7 +62,7 @@ def parse_document(text: str, origin: str, error: type[ValueError] = ValueError)
     """Parse a text into plain tables."""
     _require_affordable(text, Budget(origin, error, max_bytes=MAX_TOML_BYTES, max_nodes=MAX_TOML_NODES))
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix("\ufeff"))  # the byte order mark of Windows editors
     except RecursionError:
         raise error(f"{origin}: is not TOML ({NESTING_ERROR})") from None
     except ValueError as reason:  # from tomllib, and from Python for integers with too many digits
@@ -362,12 +362,17 @@ class ShippedFiles(NamedTuple):
 
     def find(self, name_or_path: str | Path) -> TomlText:
         """Read a shipped file by its name, or any other file by its path."""
+        if not isinstance(name_or_path, str | Path):
+            expected = f"the name of a shipped {self.format_name}, or the path of a .toml file"
+            raise self.error(f"{self.format_name} = {quote_value(name_or_path)}: expected {expected}")
         path, name = Path(name_or_path), str(name_or_path)
         if is_toml_path(name_or_path):
             try:
                 return TomlText(read_text(path), path.name, path.parent)
-            except (OSError, UnicodeDecodeError) as error:
-                raise self.error(f"{path}: cannot be read ({error}); expected a {self.format_name} file") from None
+            except OSError as error:
+                raise self.error(
+                    f"{path}: cannot be read ({error.strerror or error}); expected a {self.format_name} file"
+                ) from None
         if name not in self.names():
             raise self.error(
                 f"no {self.format_name} {quote_value(name)}; expected a .toml file or one of {', '.join(self.names())}"

@@ -140,7 +140,7 @@ LAYOUTS = ("wxyz", "xyzw")
 def quaternion_order(layout: str | None) -> list[int]:
     """Return the index into (w, x, y, z) of each quaternion component in a layout; an array does not carry its layout."""
     if layout not in LAYOUTS:
-        problem = "an array without a layout" if layout is None else f"layout {layout!r}"
+        problem = "an array without a layout" if layout is None else f"layout {quote_value(layout)}"
         raise ValueError(f"{problem}: expected layout= one of {', '.join(LAYOUTS)}, the order of its quaternion")
     return ["wxyz".index(letter) for letter in layout]
 

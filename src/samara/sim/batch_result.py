@@ -13,7 +13,7 @@ from samara.scenario.expectations import DroneResult, ExpectationResult, evaluat
 from samara.scenario.scenario import Scenario
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Flights:
     """n flights; arrays have the shape (n,), or (drones, n) for several drones. Flight i had `seeds[i]`.
 
@@ -59,7 +59,7 @@ class Flights:
     def __len__(self) -> int:
         return len(self.seeds)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         finite, lost = ~self.lost, int(self.lost.sum())
         rms = float(np.sqrt((self.rms_error[finite] ** 2).mean())) if finite.any() else 0.0
         lost_note = f", {lost} lost: their states are not finite" if lost else ""

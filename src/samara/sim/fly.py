@@ -1,6 +1,7 @@
 """`samara.fly`: fly a scenario and record it to a file, or in memory."""
 
 import hashlib
+import inspect
 import json
 import platform
 import time
@@ -15,6 +16,7 @@ from samara.compiler.stepper import FLIGHT_BACKENDS as BACKENDS
 from samara.compiler.stepper import require_backend
 from samara.control.policy_file import Policy
 from samara.control.registry import ControllerSpec
+from samara.core.sanitise import suggest_closest
 from samara.physics.types import Vehicle
 from samara.record.flight_streams import drone_streams
 from samara.record.load import load_own_run
@@ -110,7 +112,11 @@ def fly(
     """
     unknown = sorted(execution.keys() - ExecutionOptions.__annotations__.keys())
     if unknown:
-        raise TypeError(f"fly() got an unexpected keyword argument {unknown[0]!r}")
+        arguments = [*inspect.signature(fly).parameters, *ExecutionOptions.__annotations__]
+        suggestion = suggest_closest(unknown[0], arguments)
+        raise TypeError(f"fly() got an unexpected keyword argument {unknown[0]!r}{suggestion}")
+    if out is not None and Path(out).suffix != ".mcap":
+        raise RecordingError(f"out = {str(out)!r}: expected a file whose name ends in .mcap")
     changes = Changes(vehicle, controller, wind, sensors, seed, duration)
     flown_scenario = change_scenario(scenario, changes, settings, effects=effects)
     if backend is not None:

@@ -5,9 +5,12 @@ the vehicle's range.
 """
 
 import math
+import os
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from inspect import Parameter, signature
+from inspect import Parameter, isclass, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +18,7 @@ import numpy as np
 from samara.control.depth_observation import require_blocks
 from samara.control.registry import DEFAULT_PERIOD
 from samara.core.algebra import ZERO
+from samara.core.sanitise import quote_value
 from samara.core.tree import unpacker
 from samara.physics.inputs import command_range
 from samara.physics.multirotor import complete_environment, state_at_rest
@@ -54,6 +58,11 @@ class ControllerSignature(NamedTuple):
 
 def controller_signature(controller: Callable[..., Any]) -> ControllerSignature:
     """Return the signature of a controller function; raise ValueError if it cannot be called as a controller."""
+    if isclass(controller):
+        raise ValueError(
+            f"controller {controller.__name__} is a class; expected a function or an instance, as in "
+            f"controller = {controller.__name__}()"
+        )
     try:
         parameters = signature(controller).parameters
     except (TypeError, ValueError):  # some C functions have no signature
@@ -99,9 +108,13 @@ class CheckedCommand:
         if self._has_command_excess:
             self.command_excess[:, drone] = 0.0
             self._has_command_excess = bool(self.command_excess.any())
-        if self._bounds is None and (
-            math.isfinite(sum(command)) and self._low <= min(command) and max(command) <= self._high
-        ):
+        try:
+            is_finite = math.isfinite(sum(command))
+        except TypeError:
+            raise ValueError(
+                f"the controller of {self._names[drone]} returned {quote_value(command)}; expected {len(self.command)} numbers"
+            ) from None
+        if self._bounds is None and is_finite and self._low <= min(command) and max(command) <= self._high:
             self.command[:, drone] = command
             return
         require_command(command, None, f"the controller of {self._names[drone]}", time_us)
@@ -169,7 +182,11 @@ class PythonController:
             row = ahead[:, :, drone].T if ahead.size else reference[:, drone].tolist()
             drone_reference: Reference = self._unpack_reference(row)
             state_arguments = (controller_state,) if self._signature.takes_state else ()
-            answer = self._controller(state, drone_reference, self._vehicle, *state_arguments, **clock_arguments)
+            try:
+                answer = self._controller(state, drone_reference, self._vehicle, *state_arguments, **clock_arguments)
+            except Exception as error:
+                _note_location(error, time_us)
+                raise
             command, self._controller_states[drone] = _split_answer(answer, controller_state, len(self.command))
             self._checked.set_command(drone, command, time_us)
             prediction = getattr(self._controller_states[drone], "prediction", None)
@@ -264,14 +281,34 @@ def _predicted_path_views(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def _split_answer(answer: Any, controller_state: Any, size: int) -> tuple[Any, Any]:
     """Split a controller's return value, (command, state) or only the command if it has no state."""
-    if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) == 1 and len(answer[0]) == size:
+    if isinstance(answer, tuple) and len(answer) == 2 and _is_vector(answer[0], size):
         return answer
-    if np.ndim(answer) == 1 and len(answer) == size:
+    if _is_vector(answer, size):
         return answer, controller_state
-    raise ValueError(f"the controller returned {answer!r}; expected {size} numbers, or (those, its state)")
+    raise ValueError(
+        f"the controller returned {quote_value(answer)}; expected {size} numbers, or ({size} numbers, its state)"
+    )
+
+
+def _note_location(error: Exception, time_us: int) -> None:
+    """Add a note to an error of the user's controller: the time of the flight, and the file and line."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    if frames and frames[0].filename.startswith(PACKAGE_FOLDER):
+        return  # its messages are complete
+    lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
+    location = f" ({Path(frames[0].filename).name}, line {lines[-1]})" if frames else ""
+    error.add_note(f"raised by the controller at {time_us / MICROSECONDS:g} s of the flight{location}")
+
+
+def _is_vector(value: Any, size: int) -> bool:
+    try:
+        return np.ndim(value) == 1 and len(value) == size
+    except ValueError:  # sequences of different lengths
+        return False
 
 
 BATTERY_PERIOD_US = 100_000
+PACKAGE_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class PowerModule:

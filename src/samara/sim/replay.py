@@ -26,6 +26,7 @@ from samara.record.recording import RecordingError
 from samara.record.run import DroneRecord, Run
 from samara.record.streams import Attachments, RecordedStream
 from samara.scenario.batteries import reduce_cells
+from samara.scenario.changes import resolve_vehicle
 from samara.scenario.timeline import MICROSECONDS, Rates, Timeline, timeline
 from samara.scenario.world import World, recorded_world
 from samara.sim.collide.collisions import CollisionWorld
@@ -45,7 +46,7 @@ Progress = Callable[[float, float], None]
 def replay(
     run: Run | str | Path,
     *,
-    vehicle: Vehicle | None = None,
+    vehicle: str | Path | Vehicle | None = None,
     integrator: str | None = None,
     progress: Progress = lambda time, total: None,
     effects: Sequence[EffectOption] = (),
@@ -54,8 +55,8 @@ def replay(
 
     Args:
         run: a run, or the path of its recording.
-        vehicle: vehicle that replaces the recorded ones. It must have as many rotors; effects that the recording lacks start at
-            rest.
+        vehicle: vehicle that replaces the recorded ones, as in `samara.fly`. It must have as many rotors; effects that the
+            recording lacks start at rest.
         integrator: replaces the recorded integrator.
         progress: called as `progress(time, total)` at every full second of the flight [s].
         effects: custom effects of the recorded vehicles, if `run` is a file.
@@ -64,6 +65,8 @@ def replay(
         The run with the replayed states and outputs in place of the recorded ones.
     """
     recorded_run = run if isinstance(run, Run) else load_run(run, effects=effects)
+    if vehicle is not None:
+        vehicle = resolve_vehicle(vehicle, effects)
     flight_timeline, world = recorded_timeline(recorded_run.metadata), recorded_world(recorded_run.attachments)
     _require_affordable(recorded_run, flight_timeline)
     vehicles = [vehicle or track.vehicle for track in recorded_run.drone_records]

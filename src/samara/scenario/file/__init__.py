@@ -12,8 +12,9 @@ from typing import Any
 from samara.core.coerce import NAME_CHARACTERS, is_name, sanitise_name
 from samara.core.integrate import FLIGHT_INTEGRATORS
 from samara.core.sanitise import quote_value
-from samara.core.toml import ShippedFiles, TomlFile, TomlTable
+from samara.core.toml import ShippedFiles, TomlFile, TomlTable, TomlText
 from samara.core.toml import parse_document as tables_of
+from samara.physics.types import Vehicle
 from samara.scenario.autopilot_sensors import prepare_autopilots
 from samara.scenario.file.drones import read_drones
 from samara.scenario.file.environment import read_environment, read_wind, read_world
@@ -23,6 +24,7 @@ from samara.scenario.file.referenced_files import ReferencedFiles
 from samara.scenario.scenario import Drone, Expectations, Scenario, ScenarioError
 from samara.scenario.timeline import MICROSECONDS, Rates, microseconds, sampling
 from samara.vehicles.effects import EffectOption
+from samara.vehicles.loader import vehicle_names
 
 SCHEMA = 1
 MAX_DURATION = 86400.0  # [s]
@@ -56,7 +58,7 @@ def load_scenario(
     Raises:
         ScenarioError: the scenario does not exist, or its file has an error.
     """
-    text, origin, scenario_folder = SCENARIOS.find(name_or_path)
+    text, origin, scenario_folder = _find(name_or_path)
     scenario = parse_scenario(text, origin, settings, scenario_folder or folder, effects=effects, objects=objects)
     if not is_name(scenario.name):  # runs are saved in a folder of this name
         raise ScenarioError(f"{origin}: name = {quote_value(scenario.name)}: expected {NAME_CHARACTERS}")
@@ -65,13 +67,13 @@ def load_scenario(
 
 def scenario_document(name_or_path: str | Path, settings: Mapping[str, object] | None = None) -> dict[str, Any]:
     """Return the tables of a scenario's file as written, with the settings applied."""
-    text, origin, _ = SCENARIOS.find(name_or_path)
+    text, origin, _ = _find(name_or_path)
     return _document(text, origin, settings)
 
 
 def document_tables(name_or_path: str | Path, settings: Mapping[str, object], key: str) -> list[dict[str, Any]]:
     """Return the tables of a key, such as "wind", in a scenario's file with the settings applied."""
-    text, origin, _ = SCENARIOS.find(name_or_path)
+    text, origin, _ = _find(name_or_path)
     return text_tables(text, origin, settings, key)
 
 
@@ -79,6 +81,23 @@ def text_tables(text: str, origin: str, settings: Mapping[str, object], key: str
     """Return the tables of a key in the text of a scenario with the settings applied."""
     value = _document(text, origin, settings).get(key, [])
     return [table for table in (value if isinstance(value, list) else [value]) if isinstance(table, dict)]
+
+
+def _find(name_or_path: str | Path) -> TomlText:
+    name = name_or_path.name if isinstance(name_or_path, Vehicle) else str(name_or_path)
+    try:
+        return SCENARIOS.find(name_or_path)
+    except ScenarioError:
+        if name in vehicle_names():
+            raise _vehicle_error(name) from None
+        raise
+
+
+def _vehicle_error(name: str) -> ScenarioError:
+    return ScenarioError(
+        f"{name} is a vehicle, not a scenario; expected samara fly SCENARIO --vehicle {name}, "
+        f"or samara.fly(scenario, vehicle='{name}') in Python"
+    )
 
 
 def _document(text: str, origin: str, settings: Mapping[str, object] | None) -> dict[str, object]:
@@ -112,12 +131,8 @@ def parse_scenario(
             `ControllerSpec` for "drones.controller", a wind source for "wind". A recording does not contain them.
     """
     document = _document(text, origin, {**(settings or {}), **(objects or {})})
-    if "drones" not in document and "body" in document:
-        path = origin if folder is None else folder / origin
-        raise ScenarioError(
-            f"{path} is a vehicle, not a scenario; expected samara fly SCENARIO --vehicle {path}, "
-            f"or samara.fly(scenario, vehicle='{path}') in Python"
-        )
+    if "body" in document and ("actuation" in document or "drones" not in document):
+        raise _vehicle_error(str(origin if folder is None else folder / origin))
     file = TomlTable(document, TomlFile(origin, ScenarioError))
     file.schema(SCHEMA, default=SCHEMA)
     name, description = file.text("name", sanitise_name(Path(origin).stem)), file.text("description", "")

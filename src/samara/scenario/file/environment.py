@@ -120,6 +120,7 @@ def _height_map(table: TomlTable, files: ReferencedFiles) -> HeightMap:
     return terrain
 
 
+MAX_WIND_SPEED = 150.0  # [m/s]: the strongest gust ever measured had 113
 WEST = 270.0  # [deg]: default direction that a wind comes from
 
 
@@ -175,8 +176,8 @@ def _read_source(table: TomlTable, files: ReferencedFiles, environment: Environm
             raise table.error(key, table.entries[key], f"no {quantity}: {reason}")
         factory = factory.from_direction
         speed, direction = table.number("speed"), math.radians(table.number("from_deg", WEST))
-        if speed < 0.0:
-            raise table.error("speed", speed, "a number that is not negative")
+        if not 0.0 <= speed <= MAX_WIND_SPEED:
+            raise table.error("speed", speed, f"a number from 0 to {MAX_WIND_SPEED:g}")
         arguments |= {"speed": speed, "direction_from": direction}
     source: WindSource = table.call(factory, **arguments)
     return source

@@ -116,7 +116,7 @@ def parts_entries(path: str | Path) -> dict[str, Tree]:
     """Read the keys of a file without checking them; the path of an APC file is relative to the file."""
     try:
         text = read_text(Path(path))
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise PartsError(f"{path}: cannot be read ({error}); expected a parts list") from None
     entries = parse_document(text, Path(path).name, PartsError)
     if isinstance(entries.get("apc"), str):
