@@ -50,6 +50,16 @@ def test_the_result_is_a_table_and_a_picture(tmp_path):
     assert result[0].max_error == result[0].run.metrics.metric("max_error")
 
 
+def test_a_controller_that_never_takes_off_has_no_error(tmp_path):
+    def idle(state, reference, vehicle):
+        return (0.0,) * 4
+
+    comparison = samara.compare("hover", [idle], duration=1.0)
+    assert np.isnan(comparison[0].rmse) and np.isnan(comparison[0].max_error)
+    assert "| idle | the scenario's | not flown | – |" in comparison.to_markdown()
+    assert comparison.plot(tmp_path / "idle.png").is_file()
+
+
 def test_the_command_compares_what_python_compares(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text("def cut(state, reference, vehicle):\n    return (0.0,) * vehicle.command_size\n")

@@ -134,6 +134,27 @@ def test_a_step_of_a_few_time_constants_warns_once(simulator):
     assert caught == []
 
 
+def test_a_negative_step_is_refused(simulator):
+    for advance in (
+        lambda: samara.step(STATE, COMMAND, IRIS, -0.001),
+        lambda: simulator.step(STATE, COMMAND, -0.001),
+        lambda: simulator.rollout(STATE, [COMMAND], dt=-0.001),
+    ):
+        with pytest.raises(ValueError, match=r"^dt = -0\.001 s: expected a time step that is not negative$"):
+            advance()
+
+
+@pytest.mark.parametrize("command", [0.5, None])
+def test_a_command_without_length_is_refused(command):
+    with pytest.raises(ValueError, match=r"^command = .*: expected 4 numbers for vehicle 'iris'$"):
+        samara.step(STATE, command, IRIS, 0.001)
+
+
+def test_compile_refuses_something_else_than_a_vehicle():
+    with pytest.raises(ValueError, match=r"^vehicle = 'iris': expected a Vehicle, as samara\.vehicle returns$"):
+        samara.compile("iris")
+
+
 @pytest.mark.parametrize("dt", [math.nan, math.inf, "1", None])
 def test_a_step_that_is_no_time_is_refused(dt):
     with pytest.raises(ValueError, match=r"^dt = .*: expected a finite number of seconds$"):

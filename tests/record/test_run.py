@@ -243,4 +243,4 @@ def test_a_scenario_is_printed_in_a_few_lines(name):
 
 def test_a_record_of_a_drone_is_a_track(run):
     assert isinstance(run.drone_records[0], DroneRecord)
-    assert repr(run.drone_records[0]).startswith("Track drone: iris flown by geometric, ends at ")
+    assert repr(run.drone_records[0]).startswith("DroneRecord drone: iris flown by geometric, ends at ")

@@ -57,7 +57,10 @@ SCENARIO_WIND = "the scenario's"
 
 
 class ControllerResult(NamedTuple):
-    """Result of one controller in one wind: errors [m], effort (mean square command rate), time per call [µs]."""
+    """Result of one controller in one wind: errors [m], effort (mean square command rate), time per call [µs].
+
+    The errors are NaN if it never took off.
+    """
 
     controller: str
     wind: str
@@ -67,6 +70,13 @@ class ControllerResult(NamedTuple):
     microseconds: float
     crashed: bool
     run: Run
+
+    @property
+    def rmse_text(self) -> str:
+        """The RMSE [mm], or why there is none."""
+        if self.crashed:
+            return "crashed"
+        return "not flown" if math.isnan(self.rmse) else f"{1e3 * self.rmse:.3g}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -269,8 +279,8 @@ def _evaluate(run: Run, name: str, wind: str, error_start: float, call_time: flo
     return ControllerResult(
         name,
         wind,
-        array_sum(error**2).rms,
-        float(np.max(error, initial=0.0)),
+        array_sum(error**2).rms if len(error) else math.nan,
+        float(np.max(error, initial=0.0)) if len(error) else math.nan,
         float(run.metrics.squared_command_rate.mean),
         1e6 * call_time,
         bool(run.crashed),
@@ -298,8 +308,8 @@ def table_rows(entries: Sequence[ControllerResult]) -> list[tuple[str, ...]]:
         (
             entry.controller,
             entry.wind,
-            "crashed" if entry.crashed else f"{1e3 * entry.rmse:.3g}",
-            f"{1e3 * entry.max_error:.3g}",
+            entry.rmse_text,
+            "–" if math.isnan(entry.max_error) else f"{1e3 * entry.max_error:.3g}",
             f"{entry.effort:.3g}",
             f"{entry.microseconds:.1f}",
         )

@@ -14,6 +14,7 @@ from samara.compiler.scan import CompiledScan
 from samara.compiler.stepper import BACKENDS, REFERENCE, Scan, Stepper, compile_scan, require_backend
 from samara.core.algebra import ZERO, Quat
 from samara.core.integrate import FIXED_STEP_INTEGRATORS, find_integrator
+from samara.core.sanitise import quote_value
 from samara.core.tree import flatten, leaf_names, packer, unflatten, unpacker
 from samara.physics.effect import Wrench
 from samara.physics.inputs import (
@@ -108,6 +109,8 @@ def compile(
     Raises:
         ValueError: an unknown integrator, backend, dtype, effect or parameter.
     """
+    if not isinstance(vehicle, Vehicle):
+        raise ValueError(f"vehicle = {quote_value(vehicle)}: expected a Vehicle, as samara.vehicle returns")
     find_integrator(integrator, FIXED_STEP_INTEGRATORS)
     require_backend(backend, ("auto", *BACKENDS))
     if dtype not in DTYPES:
@@ -197,7 +200,7 @@ class Simulator:
         lowest, highest, max_dt, count = self._plausible_inputs
         total = sum(held_inputs)
         command_sum = total if len(held_inputs) == count + 1 else sum(held_inputs[:count])
-        if not (lowest <= command_sum <= highest and math.isfinite(total)) or held_inputs[count] > max_dt:
+        if not (lowest <= command_sum <= highest and math.isfinite(total)) or not 0.0 <= held_inputs[count] <= max_dt:
             self._check_held_numbers(held_inputs, environment)
         numbers: Sequence[float]
         if self.backend == "llvm":

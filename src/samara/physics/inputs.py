@@ -91,13 +91,15 @@ def check_time_step(dt: Scalar, vehicle: Vehicle) -> None:
         raise ValueError(f"dt = {dt!r:.60}: expected a finite number of seconds")
     if not _is_number(dt):
         return
+    if dt < 0.0:
+        raise ValueError(f"dt = {dt:g} s: expected a time step that is not negative")
     limit = fastest_time_constant(vehicle)
-    if abs(dt) > STABLE_TIME_CONSTANTS * limit:
+    if dt > STABLE_TIME_CONSTANTS * limit:
         message = (
             f"dt = {dt:g} s: expected at most {STABLE_TIME_CONSTANTS * limit:.2g} s for vehicle {vehicle.name!r}, "
             f"whose fastest motor has a time constant of {limit:.2g} s"
         )
-        if abs(dt) > MAX_TIME_CONSTANTS * limit:
+        if dt > MAX_TIME_CONSTANTS * limit:
             raise ValueError(f"{message}; take more steps, or samara.step's method 'rk45'")
         warn_once(f"dt of {vehicle.name}", f"{message}; fixed-step methods are inaccurate or diverge beyond it")
 

@@ -102,6 +102,9 @@ def zero_command(vehicle: Vehicle) -> Command:
 
 def require_command_size(command: Command, vehicle: Vehicle) -> None:
     """Raise a ValueError if the command does not have the size that the vehicle takes."""
+    if not hasattr(command, "__len__"):
+        size = vehicle.command_size
+        raise ValueError(f"command = {command!r:.60}: expected {size} numbers for vehicle {vehicle.name!r}")
     if len(command) != vehicle.command_size:
         actuation, size = vehicle.structure.actuation.name, vehicle.command_size
         raise ValueError(f"command has {len(command)} numbers; vehicle {vehicle.name!r} ({actuation}) takes {size}")

@@ -116,7 +116,7 @@ class DroneRecord(Flight):
         return NedFlight(self.name, {name: stream_in_ned(table) for name, table in self.tables.items()})
 
     def __repr__(self) -> str:
-        return f"Track {self.name}: {describe_drone(self)}"
+        return f"DroneRecord {self.name}: {describe_drone(self)}"
 
 
 class CheckedExpectation(NamedTuple):

@@ -49,18 +49,17 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None) -> D
                 colour = COLOURS[names.index(entry.controller) % len(COLOURS)]
                 magnified = reference + factor * (entry.run.position - reference)
                 top_view.plot(magnified[:, 0], magnified[:, 1], color=colour, linewidth=1.2)
-                label = f"{entry.controller} {1e3 * entry.rmse:.3g} mm"
                 errors.semilogy(
                     entry.run.time - comparison.error_start,
                     1e3 * np.maximum(entry.run.error, 1e-6),
                     color=colour,
-                    label=label,
+                    label=f"{entry.controller} {entry.rmse_text}",
                 )
             top_view.set_aspect("equal", adjustable="datalim")
             top_view.set(xlabel="x east [m]", ylabel="y north [m]")
             top_view.set_title(f"Wind {wind}, errors × {factor:g}")
             errors.set(xlabel="time [s]", ylabel="error [mm]")
-            errors.set_title("Position error, and its RMS")
+            errors.set_title("Position error, and its RMS [mm]")
             errors.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
             errors.set_xlim(0.0, None)
         figure.suptitle(escape_text(comparison.title), fontweight="bold", color=INK)
