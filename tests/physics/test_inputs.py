@@ -150,9 +150,25 @@ def test_a_command_without_length_is_refused(command):
         samara.step(STATE, command, IRIS, 0.001)
 
 
-def test_compile_refuses_something_else_than_a_vehicle():
+@pytest.mark.parametrize(
+    "function",
+    [
+        samara.compile,
+        samara.hover,
+        samara.linearize,
+        samara.thrust_to_weight,
+        lambda name: samara.switch_on(name, "ground_effect"),
+        lambda name: samara.save_vehicle(name, "x.toml"),
+    ],
+)
+def test_the_name_of_a_vehicle_is_refused_where_a_vehicle_is_expected(function):
     with pytest.raises(ValueError, match=r"^vehicle = 'iris': expected a Vehicle, as samara\.vehicle returns$"):
-        samara.compile("iris")
+        function("iris")
+
+
+def test_linearize_refuses_a_state_of_another_vehicle():
+    with pytest.raises(ValueError, match="expected 4 and 14, a state of vehicle 'iris'"):
+        samara.linearize(IRIS, *samara.hover(samara.vehicle("hexarotor_x")))
 
 
 @pytest.mark.parametrize("dt", [math.nan, math.inf, "1", None])

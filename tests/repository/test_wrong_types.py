@@ -21,7 +21,7 @@ def test_a_place_is_three_finite_numbers(p_W):
 
 def test_a_vehicle_is_no_name():
     for call in (samara.hover, ILQR):
-        with pytest.raises(ValueError, match=r"^the vehicle is 'iris'; expected a Vehicle"):
+        with pytest.raises(ValueError, match=r"^vehicle = 'iris': expected a Vehicle"):
             call("iris")
 
 

@@ -263,6 +263,7 @@ def test_arguments_take_precedence_over_settings():
         ({"seed": 1.5}, "seed = 1.5: expected a whole number"),
         ({"duration": 0}, "duration = 0.0: expected a number above 0"),
         ({"duration": "long"}, "duration = 'long': expected a number above 0"),
+        ({"settings": [1]}, r"settings = \[1\]: expected values by key|settings apply to"),
     ],
 )
 def test_a_wrong_value_gets_one_sentence(changes, sentence):
@@ -389,3 +390,11 @@ def test_the_keywords_are_in_the_signatures():
     for function in (samara.fly, samara.fly_many):
         assert set(CHANGED) <= set(inspect.signature(function).parameters)
         assert all(name in (inspect.getdoc(function) or "") for name in CHANGED)
+
+
+def test_other_types_of_an_autopilot_or_a_recording_get_one_sentence():
+    with pytest.raises(ValueError, match=r"autopilot = 'px4': expected a samara\.scenario\.Autopilot"):
+        samara.fly("hover", autopilot="px4")
+    for function in (samara.load_run, samara.replay):
+        with pytest.raises(ValueError, match="path = 5: expected the path of a recording"):
+            function(5)

@@ -14,7 +14,6 @@ from samara.compiler.scan import CompiledScan
 from samara.compiler.stepper import BACKENDS, REFERENCE, Scan, Stepper, compile_scan, require_backend
 from samara.core.algebra import ZERO, Quat
 from samara.core.integrate import FIXED_STEP_INTEGRATORS, find_integrator
-from samara.core.sanitise import quote_value
 from samara.core.tree import flatten, leaf_names, packer, unflatten, unpacker
 from samara.physics.effect import Wrench
 from samara.physics.inputs import (
@@ -25,6 +24,7 @@ from samara.physics.inputs import (
     check_unit_quaternion,
     fastest_time_constant,
     plausible_command_range,
+    require_vehicle,
     state_error,
     warn_of_command,
 )
@@ -109,8 +109,7 @@ def compile(
     Raises:
         ValueError: an unknown integrator, backend, dtype, effect or parameter.
     """
-    if not isinstance(vehicle, Vehicle):
-        raise ValueError(f"vehicle = {quote_value(vehicle)}: expected a Vehicle, as samara.vehicle returns")
+    require_vehicle(vehicle)
     find_integrator(integrator, FIXED_STEP_INTEGRATORS)
     require_backend(backend, ("auto", *BACKENDS))
     if dtype not in DTYPES:

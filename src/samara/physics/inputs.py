@@ -85,6 +85,12 @@ def fastest_time_constant(vehicle: Vehicle) -> float:
     return min((constant for constant in constants if _is_number(constant) and constant > 0.0), default=math.inf)
 
 
+def require_vehicle(vehicle: object) -> None:
+    """Raise ValueError if the argument is something else than a vehicle, such as its name."""
+    if not isinstance(vehicle, Vehicle):
+        raise ValueError(f"vehicle = {vehicle!r:.60}: expected a Vehicle, as samara.vehicle returns")
+
+
 def check_time_step(dt: Scalar, vehicle: Vehicle) -> None:
     """Check a fixed step: raise ValueError beyond 10 of the motors' time constants, warn once beyond 2.5."""
     if isinstance(dt, (str, tuple, list)) or dt is None or (_is_number(dt) and not math.isfinite(dt)):
@@ -138,8 +144,7 @@ def _quaternion_error(q_WB: Attitude) -> ValueError:
 
 def state_error(state: Any, vehicle: Any) -> ValueError:
     """Return the error that a state does not belong to a vehicle, or that one of them is something else."""
-    if not isinstance(vehicle, Vehicle):
-        return ValueError(f"vehicle = {vehicle!r:.60}: expected a Vehicle, as samara.vehicle returns")
+    require_vehicle(vehicle)
     if not isinstance(state, State):
         return ValueError(f"state = {state!r:.60}: expected a State, as samara.hover returns")
     expected = (len(vehicle.rotors), len(flatten(initial_effects(vehicle))))

@@ -20,6 +20,7 @@ from mcap.records import Attachment, Channel, Chunk, Footer, Message, Metadata, 
 from zstandard import ZstdError
 
 from samara.core.budget import Budget, decompressed_limit
+from samara.core.sanitise import quote_value
 from samara.core.types import Array
 from samara.record.channels import message_type
 from samara.record.fleet_messages import fleet_topics, unpack_fleet
@@ -81,6 +82,8 @@ def read_recording(path: str | Path, handle_piece: PieceHandler = lambda piece: 
     Raises:
         RecordingError: if nothing can be returned: no such file, not MCAP, not a Samara recording, truncated in its opening.
     """
+    if not isinstance(path, str | Path):
+        raise RecordingError(f"path = {quote_value(path)}: expected the path of a recording")
     try:
         with Path(path).open("rb") as file:
             recording = _read(file, Path(path), handle_piece)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from samara.control.registry import required_rate
+from samara.core.sanitise import quote_value
 from samara.estimate.ideal import TRUTH
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.types import Vehicle
@@ -106,6 +107,10 @@ def apply_firmware_rate(scenario: Scenario) -> Scenario:
 
 def assign_autopilot(scenario: Scenario, autopilot: Autopilot) -> Scenario:
     """Return the scenario with an autopilot for each of its drones."""
+    if not isinstance(autopilot, Autopilot):
+        raise ValueError(
+            f"autopilot = {quote_value(autopilot)}: expected a samara.scenario.Autopilot, which names its program"
+        )
     return prepare_autopilots(
         replace(scenario, drones=tuple(replace(drone, autopilot=autopilot) for drone in scenario.drones))
     )

@@ -85,6 +85,10 @@ def change_scenario(
     Raises:
         ValueError: the scenario or a change is invalid.
     """
+    if settings is not None and not isinstance(settings, Mapping):
+        raise ValueError(
+            f"settings = {quote_value(settings)}: expected values by key, such as {{'drones.yaw_deg': 90.0}}"
+        )
     if not isinstance(scenario, Scenario):
         return _load_changed(scenario, changes, mark_user_text(settings or {}), effects)
     if settings:

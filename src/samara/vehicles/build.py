@@ -17,7 +17,7 @@ from samara.core.units import RecordField, record_fields
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.effect import Actuation, Effect, Role
 from samara.physics.ground.contact import COMPLIANT, Contact
-from samara.physics.inputs import check_mass
+from samara.physics.inputs import check_mass, require_vehicle
 from samara.physics.motion import gravity as gravity_effects
 from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors import propulsion
@@ -239,6 +239,7 @@ def effect_tables(effects: Mapping[str, object] | Sequence[str]) -> dict[str, ob
 
 def with_effects(vehicle: Vehicle, effects: Mapping[str, object] | Sequence[str]) -> Vehicle:
     """Switch several effects at once; each value is a table of parameters, True, or False to switch the effect off."""
+    require_vehicle(vehicle)
     tables: dict[str, object] = {}
     for name, table in effect_tables(effects).items():
         if name not in effect_names(vehicle):

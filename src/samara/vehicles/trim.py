@@ -17,6 +17,7 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.effect import Role, wrench_in_body_axes
+from samara.physics.inputs import require_vehicle
 from samara.physics.multirotor import replace_tilt_angles, state_at_rest, steady_command, tilt_angles, wrench_breakdown
 from samara.physics.rotors.propulsion import lag_motors, rotor_loads
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor, RotorLoad, density_ratio, rotor_load, rotor_wrench
@@ -86,8 +87,7 @@ def hover(vehicle: Vehicle, p_W: Sequence[Scalar] = (0.0, 0.0, 1.0), environment
     Raises:
         ValueError: no such trim exists, the motors cannot hold its speeds, or the feet would be below the ground.
     """
-    if not isinstance(vehicle, Vehicle):
-        raise ValueError(f"the vehicle is {vehicle!r:.60}; expected a Vehicle, as samara.vehicle returns")
+    require_vehicle(vehicle)
     try:
         position = tuple(float_or_batch_scalar(x) for x in p_W)
     except (TypeError, ValueError, OverflowError):
@@ -272,6 +272,7 @@ def thrust_to_weight(vehicle: Vehicle) -> float:
 
     Infinity for a body driven by a commanded wrench.
     """
+    require_vehicle(vehicle)
     if not vehicle.rotors:
         return float("inf")
     state = _solve_trim(vehicle, (0.0, 0.0, 1.0), CALM)

@@ -9,6 +9,7 @@ from samara.core.quantity import Tree
 from samara.core.toml import toml_value
 from samara.core.units import record_fields
 from samara.physics.ground.contact import COMPLIANT
+from samara.physics.inputs import require_vehicle
 from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.propulsion import (
     COMMANDED_WRENCH,
@@ -54,6 +55,7 @@ def save_vehicle(vehicle: Vehicle, path: str | Path) -> None:
 
 def vehicle_toml(vehicle: Vehicle) -> str:
     """Return the text of a vehicle's file; raise `VehicleError` if reading it would not give the same vehicle."""
+    require_vehicle(vehicle)
     for effect in vehicle.structure.effects:
         if effect not in _WRITABLE_EFFECTS and not effect_option(effect, vehicle):
             raise VehicleError(

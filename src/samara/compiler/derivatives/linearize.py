@@ -27,6 +27,7 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names
 from samara.core.types import Array
 from samara.physics.effect import Effect, Wrench
+from samara.physics.inputs import check_state, require_vehicle
 from samara.physics.multirotor import derivative, state_at_rest, zero_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.trim import hover
@@ -89,6 +90,9 @@ def linearize(
     Raises:
         ValueError: unknown `states`, or only one of state and command is given.
     """
+    require_vehicle(vehicle)
+    if state is not None:
+        check_state(state, vehicle)
     if states not in STATE_CHOICES:
         raise ValueError(f"states = {states!r}: expected one of {', '.join(STATE_CHOICES)}")
     if (state is None) != (command is None):

@@ -44,6 +44,7 @@ from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names, quaternion_order
 from samara.core.types import Array
+from samara.physics.inputs import require_vehicle
 from samara.physics.multirotor import state_at_rest, zero_command
 from samara.physics.types import BODY_STATE_SIZE, Command, State, Vehicle
 from samara.vehicles.trim import hover
@@ -161,8 +162,7 @@ class ILQR:
     """
 
     def __init__(self, vehicle: Vehicle, **options: Scalar) -> None:
-        if not isinstance(vehicle, Vehicle):
-            raise ValueError(f"the vehicle is {vehicle!r:.60}; expected a Vehicle, as samara.vehicle returns")
+        require_vehicle(vehicle)
         self.options, weights, self.shaping = split_options(options, default_torque_weight(vehicle))
         self.vehicle, mpc = vehicle, self.options
         self.horizon, self.period, self.tolerance = mpc.horizon, float(mpc.period), mpc.tolerance
