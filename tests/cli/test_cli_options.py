@@ -222,6 +222,13 @@ def test_sweep_changes_the_campaign(sweep):
     assert status == 2 and "out/small: holds another campaign" in err
 
 
+def test_a_sweep_without_a_valid_flight_says_why_and_fails(sweep):
+    Path("mine.py").write_text("def short(state, reference, vehicle):\n    return (0.5,) * 3\n")
+    status, out, err = sweep("small.toml", "--controller", "mine.py:short", "--no-record", "-o", "out")
+    assert (status, err) == (1, "")
+    assert "the first invalid flight: the controller returned (0.5, 0.5, 0.5); expected 4 numbers" in out
+
+
 def test_sweep_copies_files_from_elsewhere(sweep):
     """A vehicle and a policy outside the campaign's folder are copied to its results, from which rows are repeated."""
     from samara.campaigns.store import open_store

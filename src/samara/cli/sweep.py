@@ -103,6 +103,9 @@ def run(
         )
     counts = outcome_counts(store)
     _print_outcomes(counts)
+    if counts[INVALID]:
+        errors = (error.as_py() for error in store.table(["error"])["error"])
+        say(f"the first invalid flight: {next(filter(None, errors), 'its state is not finite')}")
     _print_gpu_confirmation(store)
     if record:
         _record_selected_flights(store, replace(loaded, controller=function))
@@ -114,6 +117,8 @@ def run(
         raise typer.Exit(
             check_requirement(requirement, sums | counts, sum(counts.values()), sequential=loaded.stop is not None)
         )
+    if counts[INVALID] == sum(counts.values()):
+        raise typer.Exit(FAILED)
 
 
 @app.command("query")
