@@ -12,6 +12,7 @@ from samara.identify.parameters import hover_scales, identifiable_parameters, pr
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.trim import hover
 from samara.vehicles.writer import vehicle_toml
+from samara.view.plot.identify import correlation_figure
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +28,16 @@ def identified_flight():
 @pytest.mark.parametrize(("freedom", "table"), [(3, 3.182), (5, 2.571), (10, 2.228), (30, 2.042), (120, 1.980)])
 def test_students_quantiles_are_those_of_the_tables(freedom, table):
     assert student_quantile(0.975, freedom) == pytest.approx(table, abs=4e-3)
+
+
+def test_the_correlation_picture_has_each_number_in_its_cell(identified_flight):
+    """The number in a cell is the value its colour shows."""
+    (axes, *_) = correlation_figure(identified_flight[2].physical).axes
+    cells = axes.images[0].get_array()
+    assert axes.texts
+    for text in axes.texts:
+        column, row = text.get_position()
+        assert float(text.get_text()) == pytest.approx(float(cells[row, column]), abs=0.051)
 
 
 def test_the_intervals_hold_the_truth(identified_flight):

@@ -160,7 +160,7 @@ def correlation_figure(product: IdentifiedVehicle) -> DetachedFigure:
                 if abs(value) >= 0.095:
                     white = abs(value) > 0.7
                     axes.text(
-                        j, i, f"{value:.1f}", ha="center", va="center", fontsize=8, color="white" if white else INK
+                        j, i - 1, f"{value:.1f}", ha="center", va="center", fontsize=8, color="white" if white else INK
                     )
         axes.set_xticks(range(len(indices) - 1), names[:-1], rotation=40, ha="right", rotation_mode="anchor")
         axes.set_yticks(range(len(indices) - 1), names[1:])

@@ -173,7 +173,7 @@ def _parameter_row(estimate: ParameterEstimate) -> list[object]:
     status = element("span", "✓", class_="good")
     if not estimate.excited:
         hint = f"not excited: fly {estimate.manoeuvre}"
-        status = element("span", hint, class_="faint")
+        status = element("span", hint, style="display: inline-block; min-width: 15em", class_="faint")
     intervals = (
         f"{estimate.value:.4g} ± {estimate.error:.2g}",
         f"{estimate.low:.3g} … {estimate.high:.3g}",
