@@ -11,6 +11,7 @@ from samara.identify.parameters import apply_gains, identifiable_parameters, pre
 from samara.identify.prediction_error_fit import (
     DIFFERENCE_STEP,
     HORIZON,
+    RECORD_PERIOD,
     Predictor,
     fit_by_prediction_error,
     select_windows,
@@ -45,11 +46,18 @@ def test_windows_are_half_a_second_and_lie_where_all_is_usable(flown):
     usable = np.ones(samples.body.shape[1], dtype=bool)
     usable[1000:1010] = False
     windows = select_windows(samples._replace(usable=usable), max_count=None)
-    assert windows.samples == round(HORIZON / PERIOD)
+    assert windows.samples == 120 and abs(windows.samples * PERIOD - HORIZON) < 0.025  # ten records of 48 ms
     assert not any(start <= k <= start + windows.samples for start in windows.starts for k in (1000, 1009))
     assert (np.diff(windows.starts) >= round(0.05 / PERIOD)).all()
     few = select_windows(samples, max_count=7, earliest=2.0)
     assert len(few.starts) == 7 and samples.time[few.starts].min() >= 2.0
+
+
+@pytest.mark.parametrize("period", [0.004, 0.008, 0.01, 0.0143, 0.015, 0.02])
+def test_windows_hold_ten_records_at_any_sample_rate(flown, period):
+    """The table and the picture of a validation have ten instants, whether or not the period divides 0.05 s."""
+    windows = select_windows(flown[2]._replace(period=period))
+    assert windows.samples // round(RECORD_PERIOD / period) == 10
 
 
 def test_a_vehicle_predicts_its_own_flight(flown, predictor):

@@ -103,7 +103,7 @@ ERROR_FIELDS = (slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 12))
 def select_windows(
     samples: ResampledLog, *, max_count: int | None = MAX_WINDOWS, stride: float = 0.05, earliest: float = 0.0
 ) -> Windows:
-    """Return usable windows of half a second.
+    """Return usable windows of half a second, as ten records at the multiple of the flight's period nearest to 0.05 s.
 
     Args:
         samples: the flight.
@@ -111,7 +111,7 @@ def select_windows(
         stride: time between the starts of windows [s].
         earliest: time before which no window starts [s].
     """
-    length = round(HORIZON / samples.period)
+    length = round(HORIZON / RECORD_PERIOD) * round(RECORD_PERIOD / samples.period)
     step = max(round(stride / samples.period), 1)
     first = [
         np.arange(interval.start, interval.stop - length, step)
