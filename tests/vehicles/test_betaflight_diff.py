@@ -163,6 +163,7 @@ def test_a_custom_mixer_is_read_row_by_row():
     ("text", "sentence"),
     [
         ("hello\n", "has no Betaflight command"),
+        ("# INAV/MATEKF405 7.0.0\nset mc_p_pitch = 40\n", "is a diff of INAV, whose settings differ"),
         ("mixer TRI\n", "mixer TRI needs servos"),
         ("mixer FLYING_WING\n", "mixer 'FLYING_WING': expected one of CUSTOM, QUADX"),
         ("mixer CUSTOM\n", "mixer CUSTOM without mmix lines"),

@@ -121,6 +121,8 @@ class _Diff:
         if match := SETTING_PATTERN.match(line):
             self.sections.setdefault(self.section, {})[match[1].lower()] = match[2]
             return
+        if line.upper().startswith("# INAV"):
+            raise VehicleError(f"{self.origin}: is a diff of INAV, whose settings differ; expected {FORMAT}")
         if line.startswith("#"):
             self.version = self.version or (line if "betaflight" in line.lower() else "")
             return
