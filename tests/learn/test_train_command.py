@@ -1,5 +1,6 @@
 """`samara train`: what it says if the evaluation fails, the training diverges or a task cannot be traced; terms of rewards."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -84,6 +85,22 @@ class Diverging(NamedTuple):
     """A training state that becomes NaN after its third update."""
 
     done: int
+
+
+def test_errors_of_a_task_file_are_one_sentence(monkeypatch, capsys, tmp_path, task_file):
+    """A misspelt name, an attribute that does not exist, a syntax error, a task without `success`."""
+    out = ("--updates", "1", "--drones", "8", "-o", str(tmp_path / "policy"))
+    assert "did you mean hover?" in call(monkeypatch, capsys, "train", "hovr", *out)[2]
+    path = task_file("return situation.goal_W.z")
+    status, _, err = call(monkeypatch, capsys, "train", path, *out)
+    assert (status, err.count("\n")) == (2, 1) and err.startswith(f"samara: {path}:14, in reward: AttributeError: ")
+    path = task_file("return (")
+    status, _, err = call(monkeypatch, capsys, "train", path, *out)
+    assert (status, err.count("\n")) == (2, 1) and f"{path}: does not run (SyntaxError" in err
+    path = tmp_path / "plain.py"
+    path.write_text(Path(task_file()).read_text().replace("def success", "def succes"))
+    status, output, _ = call(monkeypatch, capsys, "train", str(path), *out)
+    assert status == 0 and "not evaluated: the task plain has no function `success`" in output
 
 
 def test_training_that_diverges_says_so():

@@ -82,6 +82,11 @@ def main() -> None:
             text = f"{error.filename}: {error.strerror}"
         print(escape_control_characters(f"samara: {text}"), file=sys.stderr)
         sys.exit(2)
+    except Exception as error:
+        if not (place := user_code_location(error)):
+            raise
+        print(escape_control_characters(f"samara: {place}: {type(error).__name__}: {error}"), file=sys.stderr)
+        sys.exit(2)
     except (SystemExit, KeyboardInterrupt) as end:
         if not isinstance(end, SystemExit) or end.code == INTERRUPTED:  # Typer turns Ctrl-C into this status silently
             print("samara: stopped", file=sys.stderr)
@@ -92,6 +97,21 @@ def main() -> None:
             sys.stdout.flush()
         except BrokenPipeError:
             discard_stdout()
+
+
+def user_code_location(error: Exception) -> str:
+    """Return file, line and function of an error that a user's file raised itself; "" if a library raised it."""
+    import sysconfig
+    from pathlib import Path
+    from traceback import extract_tb
+
+    *_, innermost = extract_tb(error.__traceback__)
+    file = Path(innermost.filename)
+    paths = sysconfig.get_paths()
+    libraries = (Path(__file__).parents[1], paths["stdlib"], paths["purelib"], paths["platlib"])
+    if not file.is_file() or any(file.is_relative_to(library) for library in libraries):
+        return ""
+    return f"{file}:{innermost.lineno}, in {innermost.name}"
 
 
 def build_app(names: Iterable[str] = COMMANDS) -> typer.Typer:

@@ -110,6 +110,8 @@ def train(
             suggestion = suggest_changes(setting, policy, hyperparameters(setting, method_name, **changes))
             command = command_text("train", task, "--vehicle", vehicle, *suggestion.split(), "--out", out)
             say(f"try    {command}")
+    else:
+        say(f"not evaluated: the task {setting.task.name} has no function `success`")
     say(f"policy {out}")
     if isinstance(success_rate, float) and success_rate < min_success:
         say(f"failed: fewer than {100 * min_success:g} % of the flights succeed; do not fly this policy")

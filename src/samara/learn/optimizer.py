@@ -164,8 +164,9 @@ def require_finite_reward(curve: Array, done: int) -> None:
     if not np.isfinite(curve[done - 1]):
         first = int(np.argmin(np.isfinite(curve[:done])))
         raise FloatingPointError(
-            f"training diverged: the reward of update {first + 1} is {curve[first]}; expected a finite number. Try a lower "
-            "learning rate (--rate) or more physics steps per action (--substeps)"
+            f"training diverged: the reward of update {first + 1} is {curve[first]}; expected a finite number. "
+            + ("Try a lower learning rate (--rate) or" if first else "Check the terms of the reward, or try")
+            + " more physics steps per action (--substeps)"
         )
 
 

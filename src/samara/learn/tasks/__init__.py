@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from samara.control.action_space import ACTION_SPACES
 from samara.control.observation import OBSERVATIONS
 from samara.core.lazy_import import lazy_exports
+from samara.core.sanitise import suggest_closest
 from samara.learn.task import Draw, Situation, Task, TrimmedDrone, observe, trim_drone
 
 if TYPE_CHECKING:
@@ -56,11 +57,17 @@ def load_task(name: str | Path | Task) -> Task:
         return _build_task(import_module(f"samara.learn.tasks.{name}"), str(name), str(name))
     path = Path(name)
     if path.suffix != ".py" or not path.is_file():
-        raise ValueError(f"no task {str(name)!r}; expected one of {', '.join(SHIPPED)}, or a Python file with one")
+        hint = suggest_closest(str(name), SHIPPED)
+        raise ValueError(
+            f"no task {str(name)!r}; expected one of {', '.join(SHIPPED)}, or a Python file with one{hint}"
+        )
     spec = util.spec_from_file_location(f"task_{path.stem}", path)
     assert spec is not None and spec.loader is not None, path
     module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"{path}: does not run ({type(error).__name__}: {error})") from error
     return _build_task(module, path.stem, str(path))
 
 
