@@ -10,6 +10,7 @@ from support.measured_flights import HOME_W, lively_trajectory
 
 import samara
 from samara.control.registry import controller_spec
+from samara.identify.identification import _correlation, _deviations
 from samara.identify.readers.registry import read_logs
 from samara.identify.start_vehicle import recorded_vehicle, scaled_vehicle
 from samara.scenario.scenario import Drone, Scenario
@@ -168,6 +169,38 @@ def test_a_log_that_is_none_gets_one_sentence(name, content, sentence, log, tmp_
     assert (status, err.count("\n")) == (2, 1), err
     assert err.startswith("samara: ") and sentence in err
     assert not out.parent.exists()
+
+
+def test_a_csv_of_unknown_columns_asks_for_a_map(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "other.csv"
+    path.write_text(csv_rows())
+    for words in (("identify", str(path)), ("validate", str(path)), ("info", str(path)), ("plot", str(path))):
+        status, _, err = call(monkeypatch, capsys, *words)
+        assert (status, err.count("\n")) == (2, 1), err
+        assert "other.csv: has unknown columns; expected --columns MAP.toml" in err
+
+
+def test_a_negative_variance_is_an_infinite_error():
+    """Rounding makes variances negative in a flight of 3 s; the parameter is not excited, and no NaN is printed."""
+    covariance = np.array([[4.0, 3.0], [3.0, -1e-9]])
+    assert _deviations(covariance).tolist() == [2.0, np.inf]
+    assert np.isfinite(_correlation(covariance)).all()
+
+
+def test_validate_replays_dc_motors_and_refuses_other_aircraft(log, tmp_path, monkeypatch, capsys):
+    """DC motors get the lag that `identify` gives them; a log with more motors than the vehicle is of another aircraft."""
+    out = ("-o", str(tmp_path / "validated"))
+    status, output, err = call(monkeypatch, capsys, "validate", "hakoniwa", str(log), *out)
+    assert (status, err) == (0, "") and "hakoniwa, trimmed" in output
+    rows = csv_rows().splitlines()
+    six = [f"{row},{'u4,u5' if k == 0 else '0.6,0.6'}" for k, row in enumerate(rows)]
+    (tmp_path / "six.csv").write_text("\n".join(six))
+    (tmp_path / "map.toml").write_text(MAP.replace('"u3"]', '"u3", "u4", "u5"]'))
+    words = (str(tmp_path / "six.csv"), "--columns", str(tmp_path / "map.toml"), *out)
+    status, _, err = call(monkeypatch, capsys, "validate", "crazyflie", *words)
+    assert status == 2 and "six: holds 6 motors; expected 4, as vehicle 'crazyflie' has" in err
+    status, _, err = call(monkeypatch, capsys, "validate", "crazyfly", str(log), *out)
+    assert status == 2 and "crazyfly: is neither a vehicle nor a flight log; did you mean crazyflie?" in err
 
 
 def test_ten_gigabytes_are_refused_at_once(tmp_path, monkeypatch, capsys):

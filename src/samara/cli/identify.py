@@ -14,7 +14,7 @@ import typer
 
 from samara.cli.console import FAILED, console, progress_bar, say, table
 from samara.cli.options import Columns, Outputs, argument, default_command, option, out_option, vehicle_option
-from samara.core.sanitise import escape_control_characters
+from samara.core.sanitise import escape_control_characters, suggest_closest
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -309,6 +309,10 @@ def validate(
     paths = [name for name in targets if name not in vehicles]
     if not paths:
         raise ValueError(f"{' '.join(targets)}: only vehicles; expected flight logs, or a folder of them, too")
+    for path in paths:
+        if not Path(path).exists():
+            hint = suggest_closest(path, vehicle_names())
+            raise ValueError(f"{escape_control_characters(path)}: is neither a vehicle nor a flight log{hint}")
     screen = console()
     with screen.status("reading") as status:
         logs = read_logs(paths, columns)

@@ -226,7 +226,7 @@ def _estimates(fitted: Fit, start: Vehicle, flights: Sequence[ResampledLog]) -> 
     is_imu_only = not any("velocity" in flight.available_signals for flight in flights)
     has_rotor_speed = any(flight.rotor_speed is not None for flight in flights)
     estimates = []
-    for parameter, variance in zip(fitted.parameters, np.diag(fitted.covariance), strict=True):
+    for parameter, deviation in zip(fitted.parameters, _deviations(fitted.covariance), strict=True):
         value = parameter.get(fitted.vehicle)
         times, of_number, of_scale = next(
             widening for prefix, widening in ERROR_WIDENING if parameter.name.startswith(prefix)
@@ -234,7 +234,7 @@ def _estimates(fitted: Fit, start: Vehicle, flights: Sequence[ResampledLog]) -> 
         if is_imu_only and not (parameter.name.startswith("motor") and has_rotor_speed):
             extra = next(widening for prefix, widening in IMU_ONLY_WIDENING if parameter.name.startswith(prefix))
             of_number, of_scale = math.hypot(of_number, extra.relative), math.hypot(of_scale, extra.scaled)
-        sigma = float(np.sqrt(variance)) * parameter.scale
+        sigma = float(deviation) * parameter.scale
         if parameter.name in fitted.fixed:
             error = sigma * (value if parameter.positive else 1.0)
         else:
@@ -276,10 +276,16 @@ def student_quantile(probability: float, degrees_of_freedom: float) -> float:
     return z * (1.0 + sum(term / nu ** (k + 1) for k, term in enumerate(terms)))
 
 
+def _deviations(covariance: Array) -> Array:
+    """√Σᵢᵢ; infinite where rounding made a variance negative, because the flights do not determine the parameter."""
+    variances = np.diag(covariance)
+    return np.where(variances > 0.0, np.sqrt(np.abs(variances)), math.inf)
+
+
 def _correlation(covariance: Array) -> Array:
-    sigma = np.sqrt(np.diag(covariance))
+    sigma = _deviations(covariance)
     matrix = covariance / np.outer(sigma, sigma)
-    return np.asarray(0.5 * (matrix + matrix.T))
+    return np.clip(0.5 * (matrix + matrix.T), -1.0, 1.0)
 
 
 def complete_vehicle(

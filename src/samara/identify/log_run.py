@@ -62,6 +62,8 @@ def is_recording(path: str | Path, columns: Columns = None) -> bool:
     except ValueError as error:
         if Path(path).suffix == ".mcap":
             return True
+        if Path(path).suffix.lower() == ".csv":
+            raise
         titles = ", ".join(TITLES[name] for name in TITLES if name != SAMARA_FORMAT)
         shown = escape_control_characters(str(path))
         raise ValueError(

@@ -160,7 +160,7 @@ def _commanded_speeds(log: FlightLog, vehicle: Vehicle, time: Array, period: flo
     """Return the commanded rotor speeds, means over each period, (rotors, n)  [rad/s]."""
     if outputs not in OUTPUTS:
         raise ValueError(f"outputs is {outputs!r}; expected one of {', '.join(OUTPUTS)}")
-    if len(log.command.values) < len(vehicle.rotors):
+    if len(log.command.values) < len(vehicle.rotors) or log.command.values[len(vehicle.rotors) :].any():
         raise ValueError(
             f"{log.name}: holds {len(log.command.values)} motors; expected {len(vehicle.rotors)}, as vehicle "
             f"{vehicle.name!r} has"

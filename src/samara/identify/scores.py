@@ -30,6 +30,7 @@ from samara.identify.prediction_error_fit import (
 from samara.identify.readers.registry import read_logs
 from samara.identify.resampled_log import ResampledLog, resample_log
 from samara.physics.types import Vehicle
+from samara.vehicles.limits import replace_dc_motors
 from samara.vehicles.loader import vehicle as load
 
 TRIM_DURATION_S = 5.0  # [s] in the air
@@ -287,6 +288,7 @@ def validate(
     models = []
     for vehicle_or_name in vehicles:
         vehicle = load(vehicle_or_name) if isinstance(vehicle_or_name, str) else vehicle_or_name
+        vehicle = replace_dc_motors(vehicle)
         plain = ScoredModel.build(vehicle, is_trimmed=False)
         models.append((vehicle, plain, plain._replace(is_trimmed=True)))
     scores = []

@@ -360,6 +360,10 @@ def detect_format(path: Path, columns: Columns = None) -> LogFormat:
     if columns is not None:
         return by_name["csv"]
     titles = ", ".join(log_format.title for log_format in FORMATS)
+    if path.suffix.lower() == ".csv":
+        raise ValueError(
+            f"{shown}: has unknown columns; expected --columns MAP.toml, which names its time, motors and signals"
+        )
     raise ValueError(f"{shown}: begins with {head[:16]!r}, which no supported format does; expected {titles}")
 
 
