@@ -1,9 +1,9 @@
 """Flights written as the logs of autopilots: in their units, axes, rotor order, rates and resolution.
 
-    kind = KINDS["px4"]
-    told = kind.told(log)              # the signals that such a log holds, at its rates, its motors in its order
-    path, columns = kind.write(told, folder)
-    (back,) = read_log(path, columns)  # the same signals, to kind.resolution
+    log_format = LOG_FORMATS["px4"]
+    selected = log_format.select_signals(log)  # the signals of such a log, at its rates, its motors in its order
+    path, columns = log_format.write(selected, folder)
+    (read_back,) = read_log(path, columns)     # the same signals, to log_format.resolution
 
 PX4's SDLOG_PROFILE is default + high rate (+ computer vision with motion capture): motors, gyroscope, accelerometer and
 attitude at full rate, position ten times a second, motion capture every 30 ms. ArduPilot's LOG_BITMASK has IMU_FAST and
