@@ -242,7 +242,8 @@ def _concerns(checked: PolicyCheckResult) -> Iterator[str]:
     first, *other_trials = checked.trials
     if first.interval.low < MIN_SUCCESS_RATE:
         low, high = (f"{100.0 * x:.1f}" for x in first.interval)
-        yield f"success in perturbed worlds: {100.0 * first.rate:.1f} % ({low} to {high} %)"
+        expected = f"expected an interval above {100.0 * MIN_SUCCESS_RATE:g} %"
+        yield f"success in perturbed worlds: {100.0 * first.rate:.1f} % ({low} to {high} %); {expected}"
     for dependence in checked.dependences:
         if dependence.is_significant and dependence.trusted_range != (dependence.factor.low, dependence.factor.high):
             index = int(np.argmax(dependence.rates))
