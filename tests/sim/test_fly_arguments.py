@@ -341,7 +341,7 @@ def test_an_error_in_a_controller_keeps_its_type_and_says_when_and_where():
 @pytest.mark.parametrize("scenario", [5, None, {}, ["hover"]])
 def test_something_else_than_a_scenario_gets_one_sentence(scenario):
     for function in (samara.fly, samara.load_scenario, lambda choice: samara.fly_many(choice, 1)):
-        with pytest.raises(ValueError, match="expected the name of a shipped scenario, or the path of a .toml file"):
+        with pytest.raises(ValueError, match=r"expected the name of a shipped scenario, or the path of a .toml file"):
             function(scenario)
     with pytest.raises(ValueError, match="vehicle = 5: expected the name of a shipped vehicle"):
         samara.vehicle(5)
@@ -351,7 +351,7 @@ def test_something_else_than_a_scenario_gets_one_sentence(scenario):
 def test_a_vehicle_is_not_a_scenario(scenario):
     for function in (samara.fly, lambda choice: samara.compare(choice, ["pid"], vehicle="iris")):
         with pytest.raises(
-            ValueError, match="^iris is a vehicle, not a scenario; expected samara fly SCENARIO --vehicle"
+            ValueError, match=r"^iris is a vehicle, not a scenario; expected samara fly SCENARIO --vehicle"
         ):
             function(scenario)
 

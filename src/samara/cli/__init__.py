@@ -72,20 +72,9 @@ def main() -> None:
         with handle_interrupts():
             command_line([name] if name in COMMANDS else COMMANDS)()
     except Exception as error:
-        notes = getattr(error, "__notes__", ())  # of an error in the user's own function
-        if not notes and not isinstance(error, INPUT_ERRORS):
+        if not (text := error_text(error)):
             raise
-        text = str(error)
-        if notes:
-            text = "; ".join([f"{type(error).__name__}: {error}", *notes])
-        elif isinstance(error, OSError) and error.filename and error.strerror:
-            text = f"{error.filename}: {error.strerror}"
         print(escape_control_characters(f"samara: {text}"), file=sys.stderr)
-        sys.exit(2)
-    except Exception as error:
-        if not (place := user_code_location(error)):
-            raise
-        print(escape_control_characters(f"samara: {place}: {type(error).__name__}: {error}"), file=sys.stderr)
         sys.exit(2)
     except (SystemExit, KeyboardInterrupt) as end:
         if not isinstance(end, SystemExit) or end.code == INTERRUPTED:  # Typer turns Ctrl-C into this status silently
@@ -99,8 +88,19 @@ def main() -> None:
             discard_stdout()
 
 
+def error_text(error: Exception) -> str:
+    """Return the sentence for an error of bad input or of the user's own file; "" for an error of Samara."""
+    if notes := getattr(error, "__notes__", ()):  # of the user's controller in flight
+        return "; ".join([f"{type(error).__name__}: {error}", *notes])
+    if place := user_code_location(error):
+        return f"{place}: {type(error).__name__}: {error}"
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) if isinstance(error, INPUT_ERRORS) else ""
+
+
 def user_code_location(error: Exception) -> str:
-    """Return file, line and function of an error that a user's file raised itself; "" if a library raised it."""
+    """Return file, line and function of an error that the user's file raised; "" if Samara or a library raised it."""
     import sysconfig
     from pathlib import Path
     from traceback import extract_tb
