@@ -195,7 +195,7 @@ def tflite_bytes(layers: tuple[tuple[Array, Array], ...]) -> bytes:
         """Append data at a multiple of 16 bytes, as the format requires."""
         builder.StartVector(1, len(data), 16)
         head = builder.Head() - len(data)
-        builder.header = head
+        builder.head = head
         builder.Bytes[head : head + len(data)] = data
         return int(builder.EndVector())
 
