@@ -5,6 +5,7 @@ import socket
 import struct
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,7 +25,6 @@ from samara.link.betaflight import (
     set_parameter,
     state_packet,
 )
-from samara.link.motor_outputs import rotor_order
 from samara.link.ports import exposed_ports
 from samara.link.process import default_binary
 from samara.link.registry import open_link
@@ -48,8 +48,6 @@ yaw_deg = 90.0
 
 
 def betaflight_scenario(duration, events, **options):
-    from dataclasses import replace
-
     scenario = parse_scenario(SCENARIO.format(duration=duration), "hover.toml")
     return assign_autopilot(replace(scenario, events=tuple(events)), Autopilot("betaflight", **options))
 
@@ -107,8 +105,13 @@ def test_only_valid_motor_packets_are_parsed():
 def test_motors_are_in_the_order_of_their_version(convention, places):
     vehicle = samara.vehicle("iris_documented")
     sides = {"F": lambda r: r.x > 0, "B": lambda r: r.x < 0, "R": lambda r: r.y < 0, "L": lambda r: r.y > 0}
-    for rotor, corner in zip(rotor_order(vehicle, CONVENTIONS[convention].system), places.split(), strict=True):
-        assert all(sides[letter](vehicle.rotors[rotor].r_B) for letter in corner)
+    mirrored = replace(vehicle, rotors=tuple(rotor._replace(spin=-rotor.spin) for rotor in vehicle.rotors))
+    for craft, is_reversed in ((vehicle, "OFF"), (mirrored, "ON")):
+        link = open_link(Autopilot("betaflight", convention=convention), craft, print)
+        link.close()
+        for rotor, corner in zip(link.order, places.split(), strict=True):
+            assert all(sides[letter](craft.rotors[rotor].r_B) for letter in corner)
+        assert f"set yaw_motors_reversed = {is_reversed}" in link.settings
 
 
 # The sticks ---------------------------------------------------------------------------------------------------------
@@ -283,7 +286,6 @@ def test_its_version_determines_its_convention(answer, version, convention):
     peer.stop()
     msp.join(10.0)
     assert link.convention == CONVENTIONS[convention]
-    assert link.order == rotor_order(samara.vehicle("hakoniwa"), CONVENTIONS[convention].system)
 
 
 @pytest.mark.parametrize("newest", [False, True])
@@ -451,8 +453,6 @@ def test_betaflight_is_started_armed_flown_and_stopped(betaflight):
 @pytest.mark.long
 def test_betaflight_turns_in_the_direction_of_the_yaw_stick(betaflight):
     """A reference that turns left by 60° is followed to the left."""
-    from dataclasses import replace
-
     from samara.plan.trajectory import hover
     from samara.scenario.events import follow
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from samara.core.algebra import Quat, Vec3
 from samara.link.link import AutopilotWatchdog, Link, LinkContext, LogMessage, OnceLog, exchange_summary
-from samara.link.motor_outputs import outputs_by_rotor, rotor_order
+from samara.link.motor_outputs import betaflight_wiring, outputs_by_rotor
 from samara.link.ports import Address, bind_socket, network_warning, require_free
 from samara.link.process import Process, StartScript, default_binary, require_binary
 from samara.link.sensor_snapshot import Readings, ned_frd_state
@@ -65,19 +65,19 @@ HALF_TURN_X = Quat(0.0, 1.0, 0.0, 0.0)
 
 
 class Convention(NamedTuple):
-    """The differences between versions: the motor numbering, the signs of gyro (FRD) and accelerometer, and the attitude."""
+    """The differences between versions: the motor of each output, the signs of gyro (FRD) and accelerometer, the attitude."""
 
-    system: str
+    motors: tuple[int, ...]
     gyro: Vec3
     accelerometer: Vec3
     quaternion_flu: bool
 
 
 CONVENTIONS = {
-    "4.6": Convention("ardupilot", Vec3(1.0, 1.0, 1.0), Vec3(-1.0, 1.0, 1.0), False),
-    "2026.12": Convention("betaflight", Vec3(1.0, 1.0, -1.0), Vec3(-1.0, 1.0, 1.0), True),
+    "4.6": Convention((1, 2, 3, 0), Vec3(1.0, 1.0, 1.0), Vec3(-1.0, 1.0, 1.0), False),
+    "2026.12": Convention((0, 1, 2, 3), Vec3(1.0, 1.0, -1.0), Vec3(-1.0, 1.0, 1.0), True),
 }
-"""4.6 and 2025.12 send FR, RL, FL, RR, as ArduPilot counts; 2026.12 sends RR, FR, RL, FL."""
+"""4.6 and 2025.12 send FR, RL, FL, RR, as ArduPilot counts; 2026.12 sends its motors 1 to 4: RR, FR, RL, FL."""
 OLDEST_CONVENTION, NEWEST_CONVENTION = CONVENTIONS
 LAST_OLDEST_VERSION = (25, 12)  # year − 2000 and month; older versions are numbered up to 4.6
 
@@ -124,13 +124,15 @@ class Betaflight:
         """Create the link; a `StickController` as `controller` puts a person at the sticks, else `AutomaticPilot` flies."""
         if autopilot.instance:
             raise ValueError("Betaflight's ports are fixed: only one can fly at a time; expected instance 0")
-        self._autopilot, self._log_message, self._vehicle = autopilot, log_message, vehicle
+        self._autopilot, self._log_message = autopilot, log_message
         if len(vehicle.rotors) != MOTOR_COUNT:
             raise ValueError(
                 f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; Betaflight's simulator has 4 motors"
             )
+        self._wiring = betaflight_wiring(vehicle)
         stick_controller = controller if isinstance(controller, StickController) else None
-        lines = parameter_lines(autopilot, by_hand=stick_controller is not None, log_message=log_message)
+        self.settings = (*SETTINGS, f"set yaw_motors_reversed = {'ON' if self._wiring.has_props_out else 'OFF'}")
+        parameters = parameter_lines(autopilot, by_hand=stick_controller is not None, log_message=log_message)
         self.sticks: AutomaticPilot | RadioSticks
         self.sticks = (
             AutomaticPilot(vehicle, autopilot.hover)
@@ -155,12 +157,12 @@ class Betaflight:
         start = StartScript(
             default_binary(BETAFLIGHT) or "betaflight_SITL.elf",
             (f'if grep -q -e --ip "$program"; then exec "$program" --ip {host}; fi', f'exec "$program" {host}'),
-            files={"settings.txt": "\n".join((*SETTINGS, *lines, "save", ""))},
+            files={"settings.txt": "\n".join((*self.settings, *parameters, "save", ""))},
             note=f"the first time, paste settings.txt beside it into its CLI on TCP {CLI_PORT}",
         )
         self.watch = AutopilotWatchdog(autopilot, self.title, process, start, log_message)
         if process is not None:
-            self._configure(process, lines)
+            self._configure(process, parameters)
         self._outputs, self._pressure = [0.0] * MOTOR_COUNT, 101325.0
         self._send_time, self._packets = 0.0, 0
         self._answer_time = time.monotonic()
@@ -173,17 +175,17 @@ class Betaflight:
     def _set_convention(self, convention: str) -> None:
         """Select the signs and the motor order of a version."""
         self.convention = CONVENTIONS[convention]
-        self.order = rotor_order(self._vehicle, self.convention.system)
+        self.order = tuple(self._wiring.order[motor] for motor in self.convention.motors)
 
-    def _configure(self, process: Process, lines: Sequence[str]) -> None:
+    def _configure(self, process: Process, parameters: Sequence[str]) -> None:
         """Set its parameters through its CLI; Betaflight exits after `save` and is started again."""
         deadline = time.monotonic() + 20.0
         try:
             with _open_cli(self._autopilot.host, deadline, process) as cli:
                 _cli_exchange(cli, b"#")  # enters the CLI; nothing may follow it
-                for line in SETTINGS:
+                for line in self.settings:
                     _cli_exchange(cli, line.encode() + b"\n")
-                for line in lines:
+                for line in parameters:
                     set_parameter(cli, line)
                 _cli_exchange(cli, b"save\n")
         except ValueError:

@@ -6,7 +6,9 @@ thrust. Battery sag, faults and thin air are not compensated here: the autopilot
 """
 
 import math
+from contextlib import suppress
 from functools import lru_cache
+from typing import NamedTuple
 
 from samara.compiler.compiled_step import CompiledStep
 from samara.core.ops import clamp, safe_sqrt
@@ -55,6 +57,23 @@ def rotor_order(vehicle: Vehicle, system: str) -> tuple[int, ...]:
             )
         order.append(candidates[0])
     return tuple(order)
+
+
+class BetaflightWiring(NamedTuple):
+    """The vehicle's rotor index of each Betaflight motor, and whether the propellers turn outwards."""
+
+    order: tuple[int, ...]
+    has_props_out: bool
+
+
+def betaflight_wiring(vehicle: Vehicle) -> BetaflightWiring:
+    """Return which of Betaflight's two quadrotors X a vehicle is; raise ValueError if it is neither."""
+    try:
+        return BetaflightWiring(rotor_order(vehicle, "betaflight"), False)
+    except ValueError:
+        with suppress(ValueError):
+            return BetaflightWiring(rotor_order(vehicle, "betaflight_props_out"), True)
+        raise
 
 
 def _angle_difference(a: float, b: float) -> float:

@@ -7,7 +7,6 @@ motors, and may spin either way.
 """
 
 import math
-from contextlib import suppress
 from pathlib import Path
 
 from samara.control.policy_c import C_PREFIX, ExportedPolicy, PolicyInputs, PolicyInterface, Units, write_policy_c
@@ -16,7 +15,7 @@ from samara.core.atomic_files import write_text
 from samara.core.quantity import Scalar
 from samara.core.version import __version__
 from samara.export.c_syntax import comment
-from samara.link.motor_outputs import motor_outputs_from_command, rotor_order
+from samara.link.motor_outputs import betaflight_wiring, motor_outputs_from_command
 from samara.physics.frames import (
     attitude_enu_flu_from_ned_frd,
     attitude_ned_frd_from_nwu_flu,
@@ -27,7 +26,7 @@ from samara.vehicles.limits import command_bounds
 
 MIXER = "samara_mixer"
 FILES = (f"{C_PREFIX}.h", f"{C_PREFIX}.c", f"{MIXER}.h", f"{MIXER}.c")
-WIRINGS = {"betaflight": "in (yaw_motors_reversed = OFF)", "betaflight_props_out": "out (yaw_motors_reversed = ON)"}
+WIRINGS = {False: "in (yaw_motors_reversed = OFF)", True: "out (yaw_motors_reversed = ON)"}
 RAD_PER_DEG = math.pi / 180.0
 FRAMES = (
     "those of Betaflight. Body: forward, left, up. Attitude: Hamilton's quaternion, scalar first, from body to north, west, "
@@ -44,22 +43,11 @@ UNITS = Units(
 )
 
 
-def wiring(vehicle: Vehicle) -> tuple[str, tuple[int, ...]]:
-    """Return which of Betaflight's two quadrotors X a vehicle is, and the rotor of each motor; raise ValueError if neither."""
-    inwards, outwards = WIRINGS
-    try:
-        return inwards, rotor_order(vehicle, inwards)
-    except ValueError:
-        with suppress(ValueError):
-            return outwards, rotor_order(vehicle, outwards)
-        raise
-
-
 def betaflight_boundary(vehicle: Vehicle) -> PolicyInterface:
     """Return Betaflight's axes, units and motors; raise ValueError for a vehicle that is not its quadrotor X."""
     if len(vehicle.rotors) != 4:
         raise ValueError(f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; betaflight's QUADX has 4")
-    _, order = wiring(vehicle)
+    order = betaflight_wiring(vehicle).order
     if command_bounds(vehicle) is None:
         raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected a vehicle with rotors")
 
@@ -85,9 +73,8 @@ def betaflight_boundary(vehicle: Vehicle) -> PolicyInterface:
 def write_betaflight_policy(policy: Policy, vehicle: Vehicle, folder: str | Path) -> ExportedPolicy:
     """Write the policy, and a mixer that feeds it from Betaflight's variables and sets `motor[]`."""
     boundary = betaflight_boundary(vehicle)
-    spin_note = (
-        f"Propellers turn {WIRINGS[wiring(vehicle)[0]]} on {vehicle.name}: those of the aircraft have to as well."
-    )
+    turning = WIRINGS[betaflight_wiring(vehicle).has_props_out]
+    spin_note = f"Propellers turn {turning} on {vehicle.name}: those of the aircraft have to as well."
     position_note = (
         "It needs its position: from Betaflight's position estimator (2026.6 and later) with GPS, optical flow or a range "
         "finder, or from outside, such as a motion capture system. Its heading must be true: an attitude without a "
