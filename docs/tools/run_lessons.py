@@ -56,7 +56,10 @@ def code_cells(notebook: Notebook, tag: str = "") -> list[Cell]:
 
 def execute(notebook: Notebook, folder: Path, name: str = "lesson") -> tuple[list[list[Cell]], dict[str, Any]]:
     """Execute all code cells in `folder`; return the outputs of each and the final namespace."""
+    from matplotlib import pyplot
+
     matplotlib.use("Agg")
+    pyplot.close("all")  # figures of other code would be taken for those of the first cell
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.chdir(folder), matplotlib.rc_context():
         outputs = [_execute_cell(cell, namespace, f"{name}:{cell['id']}") for cell in code_cells(notebook)]
