@@ -1,4 +1,4 @@
-"""Measure what README and the first pages show: a step in Python, a compiled step, a rollout, a flight, training hover.
+"""Measure what README and the first pages show: a step in Python, a compiled step, a rollout, an environment, training hover.
 
     PYTHONPATH=src python bench/front_page.py     writes bench/results/front_page.json
 
@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from environments import DRONES
+from environments import samara as vector_env
 from timing import best, describe_results
 
 import samara
@@ -63,7 +65,7 @@ def training_row() -> dict[str, float | str]:
 
 
 if __name__ == "__main__":
-    rows = [*step_rows(), training_row()]
+    rows = [*step_rows(), {"row": f"VectorEnv, {DRONES} drones", "steps_per_s": vector_env()}, training_row()]
     document = {**describe_results("bench/front_page.py: the code of the first pages"), "rows": rows}
     write_text(RESULT, json.dumps(document, indent=2) + "\n")
     print(json.dumps(rows, indent=2))

@@ -7,7 +7,7 @@ A program renders images of all drones at successive poses, as in a flight, and 
 needs NumPy and JAX only. Every row is one type of world: columns (capsules), boxes, spheres, or a forest of all three; shared
 by all drones, or drawn for each drone. `kernel` is the code that intersects the solids, `dtype` the type of the images.
 `instructions` are counted in the trace of one pixel; a product used by one sum only counts as one instruction with that sum.
-`share_of_issue` compares the rate with the one at which the multiply-add units could issue them. `error` is the largest
+`fraction_of_issue` compares the rate with the one at which the multiply-add units could issue them. `error` is the largest
 difference from the same images in NumPy's float64, over the first drones, in millimetres. Rays that graze an edge appear in
 `grazed`, the fraction of pixels that differ by more than a centimetre.
 """
@@ -41,6 +41,7 @@ CAMERA = DepthCameraPart(
     noise_growth=0.0,
 )  # fmt: skip
 LANES = {"H200": 132 * 128 * 1.98e9, "H100": 132 * 128 * 1.98e9, "A100": 108 * 64 * 1.41e9}  # per second, float32
+WORLD_TYPES = ("forest", "columns", "boxes", "spheres")
 CHECKED_DRONES = 4
 IMAGES_PER_DRONE = 20  # images of each drone in one program
 REPEATS = 5
@@ -150,8 +151,10 @@ def measure_case(
     differences = np.abs(np.asarray(images[0, :CHECKED_DRONES], np.float64) - reference_images(states, solids))
     images_per_second = IMAGES_PER_DRONE * args.drones / seconds
     instructions = pixel_instructions(solids)
+    world_text = f"{world_type}, {'each its own' if world_per_drone else 'one for all'}"
     row = {
-        "world": f"{world_type}, {'each its own' if world_per_drone else 'one for all'}",
+        "row": f"{world_text}, {kernel} {dtype}",
+        "world": world_text,
         "kernel": kernel,
         "dtype": dtype,
         "launch": list(launch) if kernel == "pallas" else None,
@@ -164,12 +167,14 @@ def measure_case(
     }
     device = next((device_name for device_name in LANES if device_name in jax.devices()[0].device_kind), None)
     if device:
-        row["share_of_issue"] = row["images_per_second"] * CAMERA.width * CAMERA.height * instructions / LANES[device]
+        row["fraction_of_issue"] = (
+            row["images_per_second"] * CAMERA.width * CAMERA.height * instructions / LANES[device]
+        )
     launch_text = "×".join(map(str, launch)) if kernel == "pallas" else ""
     print(
         f"{row['world']:24} {kernel:7} {dtype:8} {launch_text:10} {row['images_per_second'] / 1e6:8.3f} M images/s  "
         f"{row['gigarays_per_second']:8.1f} G rays/s  {row['error_mm']:.3f} mm  {row['grazed']:.1e} grazed  "
-        f"{row.get('share_of_issue', 0.0):.0%} of issue, {instructions} instructions  compiled in {compile_seconds:.1f} s",
+        f"{row.get('fraction_of_issue', 0.0):.0%} of issue, {instructions} instructions  compiled in {compile_seconds:.1f} s",
         flush=True,
     )
     return row
@@ -193,6 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drones", type=int, default=4096)
     parser.add_argument("--solids", type=int, default=20)
+    parser.add_argument("--world", nargs="+", choices=WORLD_TYPES, default=WORLD_TYPES, help="default: all types")
     parser.add_argument("--out", type=Path, help="JSON file for the rows")
     parser.add_argument("--launches", action="store_true", help="try other blocks and warps for the kernel")
     args = parser.parse_args()
@@ -207,7 +213,7 @@ def main() -> None:
         ]
     cases = [
         (world_type, world_per_drone, kernel, dtype, launch)
-        for world_type in ("forest", "columns", "boxes", "spheres")
+        for world_type in args.world
         for world_per_drone in (False, True)
         for kernel, dtype in (("pallas", "float32"), ("pallas", "float16"), ("xla", "float32"))
         for launch in (

@@ -1,7 +1,7 @@
 """Measure iLQR: one iteration, a real-time iteration, a cold solution, batches; and Crocoddyl's FDDP on the same problem.
 
     python bench/ilqr.py                 the rows for this CPU, and Crocoddyl's in bench/.venv
-    python bench/ilqr.py --gpu           batches in JAX on its default device; needs NumPy and JAX only
+    python bench/ilqr.py --gpu FILE      batches in JAX on its default device, written to FILE; needs NumPy and JAX only
 
 The problem shared with Crocoddyl: a Crazyflie without drag, from hover to a point 1 m ahead and 0.5 m up, one thrust per rotor,
 40 steps of 0.05 s, the same goals, weights and step sizes. Crocoddyl's cost uses its own residuals of state and control, in
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from peer_process import PYTHON, run_peer
-from timing import best
+from timing import best, describe_results
 
 HORIZON, DT, ITERATIONS = 40, 0.05, 10
 REPEATS = 200
@@ -273,7 +273,7 @@ GPU_BATCHES = (
 )
 
 
-def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[str, Any]]:
+def gpu(path: Path, batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> None:
     """Measure batches in JAX from cold, with the limits of the iLQR document, so that only JAX is needed."""
     import jax
 
@@ -282,6 +282,7 @@ def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[st
     from samara.control.mpc.cost import CostParameters, cost_structure, vehicle_problem
     from samara.control.mpc.options import CostWeights, MpcOptions, Shaping
     from samara.control.mpc.prediction_model import DOCUMENTED_LIMITS, build_prediction_model
+    from samara.core.atomic_files import write_text
     from samara.core.tree import flatten
 
     vehicle = samara.vehicle("crazyflie_documented")
@@ -314,12 +315,12 @@ def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[st
                 seconds / count,
                 per_s=count / seconds,
                 compile_s=compile_seconds,
-                device=str(jax.devices()[0]),
                 median_cost=float(np.median(np.asarray(result.cost))),
             )
         )
         print(json.dumps(measurements[-1]), flush=True)
-    return measurements
+        header = describe_results("bench/ilqr.py: batches of problems on a GPU", jax.devices()[0].device_kind)
+        write_text(path, json.dumps({**header, "rows": measurements}, indent=1) + "\n")
 
 
 def _row(name: str, seconds: float, **extra: Any) -> dict[str, Any]:
@@ -330,7 +331,7 @@ if __name__ == "__main__":
     if "--crocoddyl" in sys.argv:
         print(json.dumps(crocoddyl_rows(json.loads(sys.stdin.read()))))
     elif "--gpu" in sys.argv:
-        gpu()
+        gpu(Path(sys.argv[2]))
     else:
         for row in rows():
             print(json.dumps(row))

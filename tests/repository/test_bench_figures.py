@@ -17,8 +17,6 @@ NOT_OF_BENCH = {
     ("docs/explanation/control.md", r"3 /s"): "a growth rate of an oscillation",
 }
 """Figures that look like a benchmark and are none of bench/results, by page, with the reason."""
-MEASURED_ONCE = re.compile(r"^## Measured once\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-"""The section of docs/evidence/performance.md whose rows name script, machine and date themselves."""
 
 
 def test_every_marked_figure_is_the_measured_one():
@@ -48,20 +46,13 @@ def test_no_figure_is_typed_by_hand():
     unlisted, used = [], set()
     for page in pages():
         name, text = page.relative_to(REPOSITORY).as_posix(), page.read_text(encoding="utf-8")
-        for line, shown in unmarked_figures(MEASURED_ONCE.sub("", text)):
+        for line, shown in unmarked_figures(text):
             entries = [entry for entry in NOT_OF_BENCH if entry[0] == name and re.fullmatch(entry[1], shown)]
             used.update(entries)
             if not entries:
                 unlisted.append(f"{name}:{line}: {shown}: mark it <!-- bench: … -->, or list it with a reason")
     assert unlisted == []
     assert used == set(NOT_OF_BENCH), "an entry of the list matches nothing: delete it"
-
-
-def test_what_was_measured_once_says_on_what_and_when():
-    (section,) = MEASURED_ONCE.findall((REPOSITORY / "docs/evidence/performance.md").read_text(encoding="utf-8"))
-    rows = [line for line in section.splitlines() if line.startswith("| ")]
-    assert len(rows) > 3
-    assert [row for row in rows[1:] if not re.fullmatch(r"\| .+ \| .+ \| [A-Z].+ \| 20\d\d-\d\d-\d\d \|", row)] == []
 
 
 @pytest.mark.parametrize(
