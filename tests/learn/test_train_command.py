@@ -57,7 +57,7 @@ def test_a_failed_evaluation_is_status_1(monkeypatch, capsys, tmp_path, task_fil
 
 
 def test_more_time_is_suggested_where_it_suffices(monkeypatch, capsys, tmp_path, task_file):
-    """A drone that starts far below comes up after the end of its episode."""
+    """A drone that starts far below comes up after the end of its episode; the other options of the command stay."""
     text = (
         TASK.replace("{reward}", TERMS)
         .replace("{limit}", "9.0")
@@ -65,10 +65,9 @@ def test_more_time_is_suggested_where_it_suffices(monkeypatch, capsys, tmp_path,
     )
     path = tmp_path / "late.py"
     path.write_text(text)
-    status, out, _ = call(
-        monkeypatch, capsys, "train", str(path), "--updates", "1", "--drones", "8", "-o", str(tmp_path / "policy")
-    )
-    assert status == 1 and f"samara train {path} --vehicle crazyflie --seconds 0.4 --out" in out
+    options = ("--updates", "1", "--drones", "8", "--seed", "3", "-o", str(tmp_path / "policy"))
+    status, out, _ = call(monkeypatch, capsys, "train", str(path), *options)
+    assert status == 1 and f"samara train {path} --vehicle crazyflie --seed 3 --drones 8 --seconds 0.4 --out" in out
 
 
 def test_an_if_in_a_reward_is_one_sentence(monkeypatch, capsys, tmp_path, task_file):

@@ -107,9 +107,14 @@ def train(
             and method_name == Method.ANALYTIC
             and setting.task.depth_observation is None
         ):
-            suggestion = suggest_changes(setting, policy, hyperparameters(setting, method_name, **changes))
-            command = command_text("train", task, "--vehicle", vehicle, *suggestion.split(), "--out", out)
-            say(f"try    {command}")
+            given = {
+                **{"--vehicle": vehicle, "--method": method and method.value, "--seed": seed or None},
+                **{"--observation": observation, "--drones": drones, "--seconds": seconds, "--substeps": substeps},
+                **{"--activation": activation.value if activation is Activation.RELU else None, "--out": out},
+            }
+            options = given | suggest_changes(setting, policy, hyperparameters(setting, method_name, **changes))
+            option_words = [word for name, value in options.items() if value is not None for word in (name, value)]
+            say(f"try    {command_text('train', task, *option_words)}")
     else:
         say(f"not evaluated: the task {setting.task.name} has no function `success`")
     say(f"policy {out}")

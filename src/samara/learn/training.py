@@ -98,8 +98,10 @@ def default_method(task: str) -> str:
     return "ppo" if task.startswith("race_") else "analytic"
 
 
-def suggest_changes(setting: EnvironmentSetting, policy: Policy, parameters: Any, flights: int = 2000) -> str:
-    """Return options of `samara train` for a policy that succeeds too rarely.
+def suggest_changes(
+    setting: EnvironmentSetting, policy: Policy, parameters: Any, flights: int = 2000
+) -> dict[str, str]:
+    """Return options of `samara train`, with their values, for a policy that succeeds too rarely.
 
     An episode of twice the time, if that suffices; more training, if it does not; both, if it halves the failures.
     """
@@ -111,13 +113,11 @@ def suggest_changes(setting: EnvironmentSetting, policy: Policy, parameters: Any
         ).success
         for time in (setting.task.seconds, seconds)
     )
-    more_time, more_training = (
-        f"--seconds {seconds:g}",
-        f"--updates {2 * parameters.updates} --rate {0.5 * parameters.rate:g}",
-    )
+    more_time = {"--seconds": f"{seconds:g}"}
+    more_training = {"--updates": f"{2 * parameters.updates}", "--rate": f"{0.5 * parameters.rate:g}"}
     if success_later >= EXPECTED_SUCCESS:
         return more_time
-    return f"{more_time} {more_training}" if 1.0 - success_later < 0.5 * (1.0 - success) else more_training
+    return more_time | more_training if 1.0 - success_later < 0.5 * (1.0 - success) else more_training
 
 
 def save(
