@@ -48,7 +48,7 @@ def test_a_quadrotor_has_what_its_hover_leaves():
         assert (-torque.low, torque.high) == pytest.approx((4.0 * lever * margin,) * 2, rel=1e-7)
         assert torque.acceleration == pytest.approx(4.0 * lever * margin / moment, rel=1e-7)
     assert result.climb == pytest.approx(4.0 * high - 9.80665, rel=1e-7)
-    assert "±" in result.torques[0].text
+    assert all(torque.low == pytest.approx(-torque.high, rel=1e-9) for torque in result.torques)
 
 
 def test_a_hexarotor_with_a_dead_rotor_gives_up_its_yaw_and_an_octorotor_does_not():
@@ -56,7 +56,7 @@ def test_a_hexarotor_with_a_dead_rotor_gives_up_its_yaw_and_an_octorotor_does_no
     2018)."""
     assert all(result.hover is HoverMode.TURNING for _, result in failure_groups(samara.vehicle("hexarotor_x")))
     assert all(result.hover is HoverMode.STEADY for _, result in failure_groups(samara.vehicle("octorotor_x")))
-    assert [rotors for rotors, _ in failure_groups(samara.vehicle("crazyflie"))] == ["any"]
+    assert [rotors for rotors, _ in failure_groups(samara.vehicle("crazyflie"))] == ["any rotor"]
     assert failure_groups(samara.vehicle("crazyflie"))[0][1].hover is HoverMode.NONE
 
 
@@ -103,7 +103,7 @@ def test_the_command_says_it(monkeypatch, capsys, tmp_path):
     assert status == 0
     words = " ".join(out.split())
     assert "two rotors command thrust alone, roll, yaw only together with others, pitch not at all; hovers" in words
-    assert "rotor 1, 3, 5, 7 failed" in words and "cannot be held level" in words
+    assert "rotor 1, 3, 5 or 7 failed" in words and "cannot be held level" in words
     assert words.count("thrust, roll, pitch and yaw, each alone; hovers") == 2
 
 

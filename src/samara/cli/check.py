@@ -107,21 +107,23 @@ def _report_hover(vehicle: "Vehicle") -> None:
 
 
 def _report_controls(vehicle: "Vehicle", free_axes: tuple[str, ...]) -> None:
-    """Print the axes that can be commanded and their largest torques, with all rotors and with one rotor failed."""
+    """Print the axes that can be commanded and the largest accelerations, with all rotors and with one rotor failed."""
     from samara.vehicles.controllability import TORQUES, controllability, describe_controllability, failure_groups
 
     complete = controllability(vehicle)
     say(f"  {'controls':14s} {_control_authority(vehicle, free_axes)}; {describe_controllability(complete)}")
     if not complete.torques:
         return
+    failures = [(f"{rotors} failed", control) for rotors, control in failure_groups(vehicle)]
+    for title, control in failures:
+        say(f"  {'':14s} {title}: {describe_controllability(control)}")
     rows = []
-    failure_cases = [(f"rotor {rotor_index} failed", control) for rotor_index, control in failure_groups(vehicle)]
-    for title, control in [("all rotors", complete), *failure_cases]:
-        torques = {torque.axis: f"{torque.text} ({torque.acceleration:.3g})" for torque in control.torques}
+    for title, control in [("all rotors", complete), *failures]:
+        accelerations = {torque.axis: f"{torque.acceleration:.3g}" for torque in control.torques}
         climb = f"{control.climb:.3g}" if control.torques else "-"
-        rows.append((title, *(torques.get(axis, "-") for axis in TORQUES), climb, describe_controllability(control)))
-    headings = ("maximum in hover", *(f"{axis} N m (rad/s²)" for axis in TORQUES), "climb m/s²", "")
-    console().print(table(headings, rows))
+        rows.append((title, *(accelerations.get(axis, "-") for axis in TORQUES), climb))
+    headings = [f"{axis}\nrad/s²" for axis in TORQUES]
+    console().print(table(("maximum\nin hover", *headings, "climb\nm/s²"), rows, right=(*headings, "climb\nm/s²")))
 
 
 def _control_authority(vehicle: "Vehicle", free_axes: tuple[str, ...]) -> str:

@@ -39,12 +39,6 @@ class TorqueRange(NamedTuple):
     high: float
     acceleration: float
 
-    @property
-    def text(self) -> str:
-        """Both limits, as one number if they are equal in magnitude."""
-        is_symmetric = abs(self.low + self.high) <= 1e-3 * max(self.high, -self.low)
-        return f"±{self.high:.3g}" if is_symmetric else f"{self.low:.3g} to {self.high:+.3g}"
-
 
 class Controllability(NamedTuple):
     """Hover mode, torques available in hover (none without a hover, no yaw if yaw is uncontrolled), and the largest upward
@@ -79,8 +73,10 @@ def controllability(vehicle: Vehicle, failed: int | None = None) -> Controllabil
             low, high = (_max_torque(matrix, limits, row, sign, held_rows, weight) for sign in (-1.0, 1.0))
             if math.isnan(low) or math.isnan(high):
                 break
+            rounding = _ROUNDING * float(np.abs(matrix[row]) @ np.abs(limits).max(axis=1))
+            low, high = (0.0 if abs(torque) < rounding else torque for torque in (low, high))
             angular_acceleration = float(inverse[row - 1, row - 1]) * min(-low, high)
-            torques.append(TorqueRange(TORQUES[row - 1], low + 0.0, high + 0.0, max(angular_acceleration, 0.0)))
+            torques.append(TorqueRange(TORQUES[row - 1], low, high, max(0.0, angular_acceleration)))
         else:
             return Controllability(hover, tuple(torques), (lift - weight) / float(vehicle.mass))
     return Controllability(HoverMode.NONE, (), -math.inf)
@@ -136,7 +132,7 @@ def describe_controllability(result: Controllability) -> str:
 
 
 def failure_groups(vehicle: Vehicle) -> list[tuple[str, Controllability]]:
-    """Return the controllability with each rotor failed; rotors with equal results are grouped: 'any', '0, 2', '1'."""
+    """Return the controllability with each rotor failed, grouped if equal: 'any rotor', 'rotor 0 or 2', 'rotor 1'."""
     groups: list[tuple[list[int], Controllability]] = []
     for i in range(len(vehicle.rotors)):
         result = controllability(vehicle, i)
@@ -148,8 +144,13 @@ def failure_groups(vehicle: Vehicle) -> list[tuple[str, Controllability]]:
             groups.append(([i], result))
     count = len(vehicle.rotors)
     return [
-        ("any" if len(rotors) == count > 1 else ", ".join(str(i) for i in rotors), result) for rotors, result in groups
+        ("any rotor" if len(rotors) == count > 1 else f"rotor {_either(rotors)}", result) for rotors, result in groups
     ]
+
+
+def _either(rotors: list[int]) -> str:
+    *others, last = map(str, rotors)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _is_close(a: Controllability, b: Controllability) -> bool:
