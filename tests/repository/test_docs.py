@@ -122,6 +122,13 @@ def test_the_readme_is_short():
     assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
+def test_readme_and_documentation_have_at_most_60000_words():
+    """Markers of measured figures are not read."""
+    pages = [REPOSITORY / "README.md", *(page for page in PAGES if "docs" in page.parts)]
+    texts = [re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8")) for page in pages]
+    assert sum(len(text.split()) for text in texts) <= 60_000
+
+
 @pytest.mark.parametrize("page", [*PAGES, REPOSITORY / "tests" / "documents" / "requirements.md"], ids=page_name_)
 def test_links_lead_to_files_that_exist(page):
     """Relative links and pictures; a link to a heading resolves to one of that name."""
