@@ -114,7 +114,8 @@ def test_betaflights_settings_are_written_for_its_command_line(monkeypatch):
         Autopilot("betaflight", wait=0.2), samara.vehicle("hakoniwa"), lambda level, text: messages.append(text)
     )
     script = Path(link.watch.start_command().split()[1])
-    assert (script.parent / "settings.txt").read_text() == "\n".join((*SETTINGS, "set yaw_motors_reversed = OFF", "save")) + "\n"
+    lines = (script.parent / "settings.txt").read_text().splitlines()
+    assert lines == [*SETTINGS, "set yaw_motors_reversed = OFF", "save"]
     link.close()
     assert not script.exists()
 
