@@ -1,4 +1,4 @@
-"""iLQR for many problems on the CPU: one problem in each lane of the vector registers, tile after tile.
+"""The solver for many problems on the CPU: one problem in each lane of the vector registers, tile after tile.
 
 The programs are those of a single problem, and the stage of the backward pass is traced with all its columns, without the zeros
 of [A B]. Arrays are (step, component, lane); those of a tile stay in the cache from its first iteration to its last.
@@ -14,14 +14,16 @@ from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CompiledLoops,
 from samara.compiler.llvm.codegen import vector_width
 from samara.control.mpc.iteration import (
     TRACED,
+    GapSums,
     RolloutChoice,
     StageInputs,
     StageModel,
+    shift_value,
     smoothing_terms,
     solve_stage,
     traced_column,
 )
-from samara.control.mpc.problem import Problem, Tree
+from samara.control.mpc.problem import INITIAL_PENALTY, MAX_VIOLATION, Problem, Tree
 from samara.control.mpc.programs import (
     SUM_COUNT,
     Arrays,
@@ -29,10 +31,16 @@ from samara.control.mpc.programs import (
     MatrixIndex,
     RolloutArrays,
     StepArray,
+    TrajectoryArrays,
     aligned_zeros,
     below_diagonal,
+    change_pass,
     choose_loops,
+    evaluate_loops,
+    gap_program,
+    guess_loops,
     linearise,
+    multiplier_loops,
     rollout_loops,
     shared_spec,
     trace_pass,
@@ -40,6 +48,9 @@ from samara.control.mpc.programs import (
 from samara.control.mpc.solver import symmetric_matrix
 from samara.core.tree import flatten
 from samara.core.types import Array
+
+
+MULTIPLIER_INTERVAL = 3  # iterations between updates of the multipliers
 
 
 class BatchCode(NamedTuple):
@@ -50,6 +61,9 @@ class BatchCode(NamedTuple):
     backward: CompiledLoops
     choose: CompiledLoops
     constants: CompiledLoops
+    evaluate: CompiledLoops
+    update: CompiledLoops | None
+    guess: CompiledLoops | None
     width: int
     stage: int
     gains: int
@@ -57,46 +71,57 @@ class BatchCode(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def batch_code(problem: Problem, dtype: str, sizes: int) -> BatchCode:
-    """Compile the code for tiles of a problem, with `sizes` step sizes."""
-    size, trace, width = problem.sizes, linearise(problem), vector_width(dtype)
+def batch_code(problem: Problem, dtype: str, sizes: int, shooting: bool, width: int | None = None) -> BatchCode:
+    """Compile the code for tiles of a problem, with `sizes` step sizes; with `shooting` the states may have gaps.
+
+    `width` is the number of problems in a tile; None for that of the vector registers.
+    """
+    size, trace, width = problem.sizes, linearise(problem), width or vector_width(dtype)
     constant, varying = ([(i, j) for i, j in entries if j <= i] for entries in trace.curvature[1:])
     stages = StepArray("stages", len(trace.jacobian.varying) + size.width + len(varying), width, 1)
     K = size.command * size.width
-    gains = StepArray("gains", K + size.command, width, 1)
+    gains, gaps = StepArray("gains", K + size.command, width, 1), StepArray("gaps", size.tangent, width, 1)
     tried, nominal, start = (StepArray(name, size.step, width, 1) for name in ("tried", "nominal", "given"))
     arrays = RolloutArrays(
         tried,
         nominal,
-        StepArray("goals", size.goal, width, 1),
+        StepArray("goals", size.data, width, 1),
         start,
         (gains.step_values(K), gains.step_values(size.command, K)),
+        gaps if shooting else None,
     )
     parameters, curvature = shared_spec("parameters", size.parameters), shared_spec("curvature", len(constant))
-    trajectory = (
+    x, u, previous, data = (
         nominal.step_values(size.state, later=1),
         nominal.step_values(size.command, size.state, later=1),
         nominal.step_values(size.command, size.state),
-        arrays.goals.step_values(size.goal),
-        parameters,
+        arrays.goals.step_values(size.data),
     )
     output_sizes = len(trace.jacobian.varying), size.width, len(varying)
     offsets = (0, output_sizes[0], output_sizes[0] + output_sizes[1])
     targets = tuple(stages.step_values(count, first) for count, first in zip(output_sizes, offsets, strict=True))
-    derivatives = Pass(trace.step_program(varying), trajectory, targets, width)
+    derivatives = [Pass(trace.step_program(varying), (x, u, previous, data, parameters), targets, width)]
+    if problem.max_change is not None:
+        change = StepArray("change", 2 * size.command, width, 1).step_values(2 * size.command)
+        derivatives.append(change_pass(problem, (u, previous, data, parameters), change, width))
+    if shooting:
+        gap_inputs = (x, u, nominal.step_values(size.state, later=2), parameters)
+        derivatives.append(Pass(gap_program(problem), gap_inputs, (gaps.step_values(size.tangent),), width))
     constants = Pass(trace.constants_program(constant), (parameters,), (curvature,), 1)
     costs = StepArray("costs", sizes, width, 1).fixed_values(sizes)
-    return BatchCode(
-        compile_loops(rollout_loops(problem, arrays), dtype),
-        compile_loops((ArrayLoop((derivatives,)),), dtype),
-        compile_loops(_backward(problem, trace, (varying, constant), arrays, stages), dtype),
-        compile_loops(choose_loops(costs, shared_spec("sizes", sizes), width), dtype),
-        compile_loops((ArrayLoop((constants,), position="start"),), dtype),
-        width,
-        stages.row,
-        gains.row,
-        len(constant),
-    )
+    trajectory = TrajectoryArrays(nominal, arrays.goals, width)
+    loops = {
+        "rollout": rollout_loops(problem, arrays),
+        "derivatives": (ArrayLoop(tuple(derivatives)),),
+        "backward": _backward(problem, trace, (varying, constant), arrays, stages),
+        "choose": choose_loops(costs, shared_spec("sizes", sizes), width, shooting),
+        "constants": (ArrayLoop((constants,), position="start"),),
+        "evaluate": evaluate_loops(problem, trajectory),
+    }
+    update = compile_loops(multiplier_loops(problem, trajectory), dtype) if size.constraints else None
+    guess = compile_loops(guess_loops(problem, trajectory, start), dtype) if problem.guess is not None else None
+    compiled = {name: compile_loops(loop, dtype) for name, loop in loops.items()}
+    return BatchCode(**compiled, update=update, guess=guess, width=width, stage=stages.row, gains=gains.row, curvature=len(constant))
 
 
 def _backward(
@@ -109,19 +134,31 @@ def _backward(
     """V and v at the end, then stage after stage from the last to the first"""
     size, places, width = problem.sizes, below_diagonal(problem.sizes.tangent), stages.width
     n, m, nominal = size.tangent, size.command, arrays.nominal
+    is_limited = problem.max_change is not None
 
     def step(*arguments: Tree) -> Tree:
-        V, v, stage_values, constant, parameters, damping, sums, u, K, k, u_next, smoothing_weight = arguments
+        V, v, stage_values, constant, parameters, damping, sums, u, K, k, following, later, *others = arguments
+        change_here, gap = (others[0] if is_limited else None), (others[-1] if arrays.gaps is not None else None)
         values = iter(stage_values)
         M = trace.jacobian.matrix([next(values) for _ in trace.jacobian.varying])
         slope = [next(values) for _ in range(n + m)]
         H = symmetric_matrix(dict(zip((*hessian[1], *hessian[0]), (*constant, *values), strict=True)), n + m)
-        model = StageModel(
-            symmetric_matrix(dict(zip(places, V, strict=True)), n), traced_column(v), M, H, traced_column(slope)
-        )
-        gains = np.array(K, dtype=object).reshape(m, n + m)
-        change = smoothing_terms(smoothing_weight, gains, k, u, u_next, TRACED) if trace.is_smooth else None
-        by_previous = TRACED.scale(np.eye(m).astype(object), -problem.smoothing(parameters))
+        value, slope_of_value = symmetric_matrix(dict(zip(places, V, strict=True)), n), traced_column(v)
+        if gap is not None:
+            slope_of_value, gap_terms = shift_value(value, slope_of_value, traced_column(gap))
+        model = StageModel(value, slope_of_value, M, H, traced_column(slope))
+        change, weights = None, [problem.smoothing(parameters)] * m
+        if trace.is_smooth:
+            if change_here is not None:
+                weights = change_here[:m]
+                next_weights, next_slopes = ([x * later for x in half] for half in (following[:m], following[m:]))
+            else:
+                next_weights = [later] * m
+                next_slopes = [later * (a - b) for a, b in zip(following, u, strict=True)]
+            change = smoothing_terms(next_weights, next_slopes, np.array(K, dtype=object).reshape(m, n + m), k, TRACED)
+        by_previous = np.zeros((m, m), dtype=object)
+        for a, weight in enumerate(weights):
+            by_previous[a, a] = -weight
         result = solve_stage(model, StageInputs(problem.limits(parameters), u, damping), change, by_previous, TRACED)
         box = result.box
         next_sums = (a + b for a, b in zip(sums, (box.linear, box.quadratic, box.gradient), strict=True))
@@ -130,12 +167,14 @@ def _backward(
             tuple(result.v.ravel()),
             (*result.gains.ravel(), *box.step),
             tuple(next_sums),
+            *([] if gap is None else [tuple(a + b for a, b in zip(others[-2], gap_terms, strict=True))]),
         )
 
     def once(name: str, count: int = 1) -> ArraySpec:
         return StepArray(name, count, width, 1).fixed_values(count)
 
     K, gains = m * (n + m), StepArray("gains", m * (n + m + 1), width, 1)
+    changes, gap_sums = StepArray("change", 2 * m, width, 1), once("gap_sums", len(GapSums._fields))
     value, sums, parameters = (
         (once("V", len(places)), once("v", n)),
         once("sums", SUM_COUNT),
@@ -151,13 +190,19 @@ def _backward(
         nominal.step_values(m, size.state, later=1),
         gains.step_values(K, later=1),
         gains.step_values(m, K, later=1),
-        nominal.step_values(m, size.state, later=2),
+        changes.step_values(2 * m, later=1) if is_limited else nominal.step_values(m, size.state, later=2),
         (StepArray("later", 1).step_values(1), 0.0),
+        *([changes.step_values(2 * m)] if is_limited else []),
+        *([] if arrays.gaps is None else [gap_sums, arrays.gaps.step_values(n)]),
     )
-    step_pass = trace_pass(step, inputs, (*value, gains.step_values(K + m), sums), width)
-    end_inputs = (nominal.step_values(size.state, later=1), arrays.goals.step_values(size.goal), parameters)
-    return ArrayLoop((Pass(trace.end_program(), end_inputs, (*value, sums), width),), position="end"), ArrayLoop(
-        (step_pass,), reverse=True
+    outputs = (*value, gains.step_values(K + m), sums, *([] if arrays.gaps is None else [gap_sums]))
+    end_inputs = (nominal.step_values(size.state, later=1), arrays.goals.step_values(size.data), parameters)
+    end = [Pass(trace.end_program(), end_inputs, (*value, sums), width)]
+    if arrays.gaps is not None:
+        end.append(trace_pass(lambda: ((0.0,) * len(GapSums._fields),), (), (gap_sums,), width))
+    return (
+        ArrayLoop(tuple(end), position="end"),
+        ArrayLoop((trace_pass(step, inputs, outputs, width),), reverse=True),
     )
 
 
@@ -165,31 +210,35 @@ class ProblemTile:
     """The arrays of one tile of problems and the iterations on it: `load` them, write their `goals`, then `run`."""
 
     def __init__(
-        self,
-        problem: Problem,
-        horizon: int,
-        parameters: Tree,
-        step_sizes: Sequence[float],
-        start_gains: Array,
-        dtype: str,
+        self, problem: Problem, horizon: int, parameters: Tree, step_sizes: Sequence[float], dtype: str
     ) -> None:
-        size, code = problem.sizes, batch_code(problem, dtype, len(step_sizes))
-        self.problem, self.horizon, self.width, self._code = problem, horizon, code.width, code
-        count, width = len(step_sizes), code.width
+        size, count = problem.sizes, len(step_sizes)
+        code = self._code = batch_code(problem, dtype, count, False)
+        self.problem, self.horizon, self.width, self._dtype = problem, horizon, code.width, dtype
+        width = code.width
         arrays = self._arrays = Arrays(
             dtype,
             given=(size.step, width),
-            goals=(horizon + 1, size.goal, width),
+            goals=(horizon + 1, size.data, width),
             parameters=size.parameters,
             curvature=code.curvature,
             stages=(horizon, code.stage, width),
             gains=(horizon + 1, code.gains, width),
+            gaps=(horizon, size.tangent, width),
+            change=(horizon + 1, 2 * size.command, width),
             later=horizon,
             V=(len(below_diagonal(size.tangent)), width),
             v=(size.tangent, width),
             sums=(SUM_COUNT, width),
+            gap_sums=(len(GapSums._fields), width),
             damping=(1, width),
+            gap_weight=(1, width),
             least=(1, width),
+            task=(1, width),
+            unsettled=(1, width),
+            violation=(max(size.constraints, 1), width),
+            growth=(1, width),
+            worst=(1, width),
             tolerance=1,
             sizes=count,
             costs=(count, width),
@@ -198,7 +247,8 @@ class ProblemTile:
             choice=(len(RolloutChoice._fields), width),
         )
         self.goals, arrays["parameters"][:], arrays["sizes"][:] = arrays["goals"], flatten(parameters), step_sizes
-        arrays["later"][:-1] = problem.smoothing(parameters)
+        self.goals[:] = np.array(flatten(problem.data))[:, None]
+        arrays["later"][:-1] = 1.0 if problem.max_change is not None else problem.smoothing(parameters)
         code.constants.call(arrays.table(code.constants), 1)
         self._tried = aligned_zeros(2, horizon + 2, size.step, width, dtype=dtype)
         self._start = aligned_zeros(horizon + 2, size.step, width, dtype=dtype)
@@ -206,25 +256,26 @@ class ProblemTile:
         self._inputs = self._start[1 : horizon + 1, size.state :]  # (N, m, width)
         self._alphas = aligned_zeros(count, width, dtype=dtype)
         self._alphas[:] = np.array(step_sizes)[:, None]
-        no_gains, level_gains = (aligned_zeros(horizon + 1, code.gains, width, dtype=dtype) for _ in range(2))
-        level_gains[:, : start_gains.size] = start_gains.reshape(-1)[:, None]
-        self._warm, self._cold = (
-            arrays.table(code.rollout, tried=self._tried[0], nominal=self._start, gains=gains)
-            for gains in (no_gains, level_gains)
-        )
-        self._choose = arrays.table(code.choose)
-        self._calls = [self._build_calls(side) for side in (0, 1)]
+        no_gains = aligned_zeros(horizon + 1, code.gains, width, dtype=dtype)
+        self._warm = arrays.table(code.rollout, tried=self._tried[0], nominal=self._start, gains=no_gains)
+        self._tables: dict[tuple[int, int], tuple[int, ...]] = {}
         self._side = 0
 
-    def _build_calls(self, side: int) -> tuple[int, int, list[int]]:
-        """Build the tables of derivatives, backward pass, and a rollout for each step size and for the chosen one."""
-        code, arrays, nominal, tried = self._code, self._arrays, self._tried[side], self._tried[1 - side]
+    def set_step(self, dt: float) -> None:
+        """Write the time since the start of the horizon for constraints that depend on it  [s]"""
+        if self.problem.sizes.data > self.problem.goal_size:
+            self.goals[:, self.problem.goal_size] = (np.arange(self.horizon + 1) * dt)[:, None]
+
+    def _build_tables(self, code: BatchCode) -> tuple[int, ...]:
+        """Build the tables of derivatives, backward pass, choice, and a rollout for each step size and for the chosen one."""
+        arrays, nominal, tried = self._arrays, self._tried[self._side], self._tried[1 - self._side]
         alphas = (*self._alphas, arrays["choice"][RolloutChoice._fields.index("alpha")])
         rollouts = [
             arrays.table(code.rollout, nominal=nominal, tried=tried, alpha=alpha, cost=cost)
             for alpha, cost in zip(alphas, (*arrays["costs"], arrays["cost"]), strict=True)
         ]
-        return arrays.table(code.derivatives, nominal=nominal), arrays.table(code.backward, nominal=nominal), rollouts
+        phases = (code.derivatives, code.backward, code.choose)
+        return (*(arrays.table(phase, nominal=nominal) for phase in phases), *rollouts)
 
     def load(self, states: Array, previous: Array, inputs: Array) -> None:
         """Write problems into the first lanes; the other lanes retain their values, which are not read."""
@@ -233,23 +284,44 @@ class ProblemTile:
         self._inputs[..., lanes] = inputs
 
     def run(self, iterations: int, tolerance: float, cold: bool) -> None:
-        """Iterate from the loaded inputs; a cold start applies the problem's feedback around them."""
-        code, n, arrays, problem = self._code, self.horizon, self._arrays, self.problem
-        if cold and problem.start is not None:
-            for i, values in enumerate(problem.start.nominal(arrays["given"], np.hypot)):
-                self._start[:, i] = values
-        code.rollout.call(self._cold if cold else self._warm, n)
-        arrays["least"][:], arrays["damping"][:], arrays["tolerance"][:] = arrays["cost"], 0.0, tolerance
+        """Iterate from the loaded inputs, or from the problem's guess if it is a cold start and there is one."""
+        problem, arrays, n = self.problem, self._arrays, self.horizon
+        shooting = cold and problem.guess is not None
+        code = batch_code(problem, self._dtype, len(arrays["sizes"]), True) if shooting else self._code
         self._side = 0
-        for _ in range(iterations):
-            derivatives, backward, rollouts = self._calls[self._side]
+        if problem.sizes.constraints:
+            penalty = problem.goal_size + 1
+            self.goals[:, penalty], self.goals[:, penalty + 1 :], arrays["worst"][:] = INITIAL_PENALTY, 0.0, np.inf
+        if shooting:
+            assert code.guess is not None
+            code.guess.call(arrays.table(code.guess, nominal=self._tried[0]), n)
+            self._evaluate()
+        else:
+            code.rollout.call(self._warm, n)
+            arrays["least"][:] = arrays["cost"]
+        arrays["damping"][:], arrays["gap_weight"][:], arrays["tolerance"][:] = 0.0, 0.0, tolerance
+        for i in range(iterations):
+            key = (int(shooting), self._side)
+            if key not in self._tables:
+                self._tables[key] = self._build_tables(code)
+            derivatives, backward, choose, *rollouts = self._tables[key]
             code.derivatives.call(derivatives, n)
             code.backward.call(backward, n)
             for rollout in rollouts[:-1]:
                 code.rollout.call(rollout, n)
-            code.choose.call(self._choose, 1)
+            code.choose.call(choose, 1)
             code.rollout.call(rollouts[-1], n)
             self._side = 1 - self._side
+            if problem.sizes.constraints and i % MULTIPLIER_INTERVAL == MULTIPLIER_INTERVAL - 1:
+                self._evaluate()
+                assert code.update is not None
+                code.update.call(arrays.table(code.update, nominal=self._tried[self._side]), n)
+                self._evaluate()
+        self._evaluate()
+
+    def _evaluate(self) -> None:
+        code = self._code.evaluate
+        code.call(self._arrays.table(code, nominal=self._tried[self._side]), self.horizon)
 
     @property
     def states(self) -> Array:
@@ -263,8 +335,16 @@ class ProblemTile:
 
     @property
     def cost(self) -> Array:
-        return self._arrays["least"][0]
+        return self._arrays["task"][0]
+
+    @property
+    def violation(self) -> Array:
+        """The largest violation of each problem's constraints, in units of their scales."""
+        if not self.problem.sizes.constraints:
+            return np.zeros(self.width, self._dtype)
+        return np.maximum(self._arrays["violation"].max(axis=0), 0.0)
 
     @property
     def is_converged(self) -> Array:
-        return self._arrays["choice"][RolloutChoice._fields.index("converged")] > 0.0
+        converged = self._arrays["choice"][RolloutChoice._fields.index("converged")] > 0.0
+        return converged & (self.violation <= MAX_VIOLATION)

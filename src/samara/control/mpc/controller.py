@@ -1,8 +1,9 @@
-"""The iLQR document's model-predictive controller: iLQR on SE(3), within the motors' limits, to a point or along a trajectory.
+"""The model-predictive controller: multiple-shooting DDP on SE(3), within limits and constraints, to a point or along a
+trajectory. Its default configuration is the problem of the iLQR document.
 
-    ilqr = ILQR(vehicle, horizon=20, dt=0.05)
-    result = ilqr.solve(state, (1.0, 0.0, 1.5))        # result.controls (N, 4), result.states (N + 1, 13), result.cost
-    command, controller_state = ilqr(state, (1.0, 0.0, 1.5), vehicle, ilqr.initial_state)
+    mpc = ILQR(vehicle, horizon=20, dt=0.05)
+    result = mpc.solve(state, (1.0, 0.0, 1.5))        # result.controls (N, 4), result.states (N + 1, 13), result.cost
+    command, controller_state = mpc(state, (1.0, 0.0, 1.5), vehicle, mpc.initial_state)
 
 See docs/explanation/mpc.md for the problem it solves and the shape of every array.
 """
@@ -10,6 +11,7 @@ See docs/explanation/mpc.md for the problem it solves and the shape of every arr
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from numbers import Real
 from time import perf_counter
@@ -22,7 +24,7 @@ from samara.control.controller_type import COUNT, suggest_names
 from samara.control.disturbance_torque import DisturbanceObserver, initial_lead_observer
 from samara.control.geometric import default_gains
 from samara.control.mpc.batch_cpu import ProblemTile
-from samara.control.mpc.cost import TRACKING_COST, CostParameters, KeepOutSphere, cost_structure, vehicle_problem
+from samara.control.mpc.cost import TRACKING_COST, CostParameters, cost_structure, vehicle_problem
 from samara.control.mpc.flight import (
     BatchController,
     FlightParts,
@@ -34,15 +36,15 @@ from samara.control.mpc.flight import (
     split_shift,
     tick_code,
 )
-from samara.control.mpc.options import CostWeights, split_options
+from samara.control.mpc.options import CostWeights, all_constraints, max_input_change, split_options
 from samara.control.mpc.prediction_model import PredictionModel, build_prediction_model
-from samara.control.mpc.problem import Problem
+from samara.control.mpc.problem import MAX_VIOLATION, Problem, Tree
 from samara.control.mpc.programs import aligned_zeros
 from samara.control.mpc.reference import GoalWriter, PointGoalWriter
-from samara.control.mpc.solver import Solver
+from samara.control.mpc.solver import Solution, Solver
 from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
-from samara.core.tree import flatten, leaf_names, quaternion_order
+from samara.core.tree import flatten, leaf_names, quaternion_order, require_finite, unflatten
 from samara.core.types import Array
 from samara.physics.inputs import require_vehicle
 from samara.physics.multirotor import state_at_rest, zero_command
@@ -67,8 +69,16 @@ class SolveDurations(NamedTuple):
 class MpcResult(NamedTuple):
     """A solution: N inputs, N + 1 states (p, v, q in the order of `layout`, ω), and its convergence history.
 
-    `gradient_norm` is √Σ|Q_u|² over the inputs that are not at a limit; `gains` (N, m, 12) is the feedback K of
-    u = u_k + K (x ⊖ x_k); `goals` (N + 1, 12) are p, v, b₃, b₁ of the reference.
+    Args:
+        cost: cost of the plan, without the penalties that `cost_history` has.
+        converged: whether the cost has settled and the plan is feasible.
+        feasible: whether the states follow from each other and every constraint holds to 1e-3 of its scale.
+        gap: largest component of step(x, u) ⊖ x'.
+        violations: largest g of each constraint, in units of its scale; positive where it is violated.
+        kkt_residual: √Σ|Q_u|² over the inputs that are not at a limit, before the last step.
+        gains: (N, m, 12), the feedback K of u = u_k + K (x ⊖ x_k).
+        goals: (N + 1, 12), p, v, b₃ and b₁ of the reference.
+        multipliers: (N + 1, 1 + constraints), weight of the penalties and shifts, for a warm start.
     """
 
     controls: Array
@@ -76,17 +86,32 @@ class MpcResult(NamedTuple):
     cost: float
     iterations: int
     converged: bool
+    feasible: bool
     cost_history: tuple[float, ...]
     step_sizes: tuple[float, ...]
-    gradient_norm: float
+    kkt_residual: float
+    gap: float
+    violations: dict[str, float]
     gains: Array
     goals: Array
+    multipliers: Array
     durations: SolveDurations
     layout: str
 
     def __repr__(self) -> str:
-        end = "converged" if self.converged else "not converged"
-        return f"Result(cost={self.cost:.6g}, iterations={self.iterations}, {end}, controls {self.controls.shape})"
+        end = "converged" if self.converged else "feasible" if self.feasible else "not feasible"
+        worst = f", {self.worst_constraint}: {self.violation:.2g}" if self.violation > MAX_VIOLATION else ""
+        return f"Result(cost={self.cost:.6g}, iterations={self.iterations}, {end}{worst}, controls {self.controls.shape})"
+
+    @property
+    def violation(self) -> float:
+        """The largest violation of a constraint, in units of its scale; 0 if there is none."""
+        return max(0.0, *self.violations.values()) if self.violations else 0.0
+
+    @property
+    def worst_constraint(self) -> str | None:
+        """The name of the constraint with the largest violation; None if all hold."""
+        return max(self.violations, key=lambda name: self.violations[name]) if self.violation > 0.0 else None
 
     def state(self, k: int) -> State:
         """Return state k of the horizon as a named tuple."""
@@ -94,13 +119,14 @@ class MpcResult(NamedTuple):
 
 
 class MpcBatchResult(NamedTuple):
-    """B solutions: inputs (N, m, B), states (N + 1, 13, B), costs and convergence (B,), the iteration count, and the order
-    of the quaternion in the states."""
+    """B solutions: inputs (N, m, B), states (N + 1, 13, B), costs, convergence and the largest violation (B,), the iteration
+    count, and the order of the quaternion in the states."""
 
     controls: Array
     states: Array
     cost: Array
     converged: Array
+    violation: Array
     iterations: int
     layout: str = "wxyz"
 
@@ -172,23 +198,49 @@ class ILQR:
         self.allocation = build_allocation(vehicle, mpc.healthy)
         smoothing = mpc.disturbance_time_constant
         self.observer_gain = -math.expm1(-self.period / smoothing) if smoothing > 0.0 else 0.0
+        self.constraints = all_constraints(mpc)
         self.parameters = CostParameters(
             weights,
             self.model.hover_input,
             *self.model.limits,
-            tuple(_sphere(i, *obstacle) for i, obstacle in enumerate(mpc.obstacles)),
-            -1.0 if mpc.max_tilt is None else math.cos(mpc.max_tilt),
+            max_change=max_input_change(mpc, self.model.input_count),
+            constraint_values=tuple(constraint.values for constraint in self.constraints),
+            soft_weights=tuple(float(c.weight) for c in self.constraints if c.weight is not None),
         )
-        self.problem: Problem = vehicle_problem(self.model, cost_structure(self.parameters), mpc.cost or TRACKING_COST)
+        structure = cost_structure(self.parameters, self.constraints, self.model)
+        self.problem: Problem = vehicle_problem(self.model, structure, mpc.cost or TRACKING_COST)
         self._solver = Solver(self.problem, mpc.horizon, self.parameters, self.line_search)
+        self._solver.set_step(mpc.dt)
+        self._names = self.problem.all_constraint_names()
         self._external_acceleration = self._solver.parameters[-len(ZERO) :]
-        self._goals = GoalWriter(self.model, self.shaping, self._solver.goals, self._external_acceleration)
+        self._clock = self._solver.parameters[-len(ZERO) - 1 : -len(ZERO)]
+        self._goals = GoalWriter(self.model, self.shaping, self._solver.goals, self._external_acceleration, mpc.delay)
         self._hover = np.tile(np.array(self.model.hover_input), (mpc.horizon, 1))
         self._tiles: dict[str, tuple[ProblemTile, PointGoalWriter]] = {}
 
     def __repr__(self) -> str:
         mpc = self.options
         return f"ILQR({self.vehicle.name!r}, horizon={mpc.horizon}, dt={mpc.dt:g}, inputs={mpc.inputs!r})"
+
+    def move_constraint(self, name: str, values: Tree) -> None:
+        """Replace the values of a constraint, such as the position of an obstacle, without compiling again.
+
+        Args:
+            name: name of the constraint.
+            values: nested tuple shaped like `Constraint.values`.
+        """
+        names = [constraint.name for constraint in self.constraints]
+        if name not in names:
+            raise ValueError(f"there is no constraint {name!r}; {suggest_names(name, names)}")
+        i = names.index(name)
+        constraint = self.constraints[i]._replace(values=values)
+        if constraint.structure != self.constraints[i].structure:
+            raise ValueError(f"values of {name!r} are {values!r:.80}; expected numbers shaped like {self.constraints[i].values!r:.80}")
+        require_finite(values, f"values of {name!r}")
+        self.constraints = (*self.constraints[:i], constraint, *self.constraints[i + 1 :])
+        self.parameters = self.parameters._replace(constraint_values=tuple(c.values for c in self.constraints))
+        self._solver.parameters[: -len(ZERO) - 1] = flatten(self.parameters)[: -len(ZERO) - 1]
+        self._tiles.clear()
 
     @property
     def weights(self) -> CostWeights:
@@ -222,46 +274,84 @@ class ILQR:
         if isinstance(state, State) and solve_options.turned is not None:
             body = rigid_body_state(State.from_numpy(np.array(x), "wxyz"))
             x = [float(leaf) for leaf in flatten(lead_body_state(body, state, solve_options.turned, self.vehicle))]
+        if self.options.delay > 0.0:
+            before = tuple(self.model.hover_input if solve_options.before is None else solve_options.before)
+            x = flatten(self._delayed_model.step(unflatten(self.model.template, iter(x)), before, Vec3(*push_W)))
         self._external_acceleration[:] = push_W
+        self._clock[0] = solve_options.time + self.options.delay
         reason = self._goals.write(target, x, solve_options.time, solve_options.yaw)
         if reason is not None:
             return self._hover_result(reason, start_time, layout)
         goals_time = perf_counter()
-        controls = (
-            None
-            if solve_options.warm_start is None
-            else self._shift_warm_start(solve_options.warm_start, solve_options.shift)
-        )
+        warm_start = solve_options.warm_start
+        controls = None if warm_start is None else self._shift_warm_start(warm_start, solve_options.shift)
         iterations = self.options.max_iterations if solve_options.iterations is None else solve_options.iterations
         solution = self._solver.solve(x, solve_options.before, controls, iterations, self.tolerance)
         if solution is None:
             return self._hover_result("the predicted cost is not finite", start_time, layout)
-        solver, history = self._solver, solution[:-1]
-        times = SolveDurations(goals_time - start_time, *solution.seconds, perf_counter() - start_time)
-        states = _reorder_quaternions(solver.states, layout)
+        return self._result(solution, goals_time - start_time, start_time, layout)
+
+    def _result(self, solution: Solution, goals_seconds: float, start_time: float, layout: str) -> MpcResult:
+        solver, violations = self._solver, {}
+        for name, g in zip(self._names, solution.violations, strict=False):
+            violations[name] = max(violations.get(name, g), g)
         return MpcResult(
-            solver.controls.copy(), states, *history, solver.gains.copy(), solver.goals.copy(), times, layout
+            solver.controls.copy(),
+            _reorder_quaternions(solver.states, layout),
+            *solution[:6],
+            solution.gradient_norm,
+            solution.gap,
+            violations,
+            solver.gains.copy(),
+            solver.goals[:, : self.problem.goal_size].copy(),
+            solver.multipliers.copy(),
+            SolveDurations(goals_seconds, *solution.seconds, perf_counter() - start_time),
+            layout,
         )
+
+    @cached_property
+    def _delayed_model(self) -> PredictionModel:
+        """The model over the delay of the commands."""
+        return replace(self.model, dt=self.options.delay)
 
     def _hover_result(self, reason: str, start_time: float, layout: str) -> MpcResult:
         """Return hover, and warn with the reason."""
         warnings.warn(f"iLQR: {reason}; hovering instead", RuntimeWarning, stacklevel=3)
         solver, total = self._solver, perf_counter() - start_time
-        hover_states = np.tile(np.array(flatten(self.model.template)), (self.horizon + 1, 1))
-        zeros = (
-            np.zeros_like(solver.gains),
-            np.zeros_like(solver.goals),
-            SolveDurations(total, 0.0, 0.0, 0.0, 0.0, total),
+        solver.reset_multipliers()
+        states = np.tile(np.array(flatten(self.model.template)), (self.horizon + 1, 1))
+        no_goals = np.zeros((self.horizon + 1, self.problem.goal_size))
+        return MpcResult(
+            self._hover.copy(),
+            _reorder_quaternions(states, layout),
+            cost=math.inf,
+            iterations=0,
+            converged=False,
+            feasible=False,
+            cost_history=(),
+            step_sizes=(),
+            kkt_residual=math.inf,
+            gap=0.0,
+            violations={},
+            gains=np.zeros_like(solver.gains),
+            goals=no_goals,
+            multipliers=solver.multipliers.copy(),
+            durations=SolveDurations(total, 0.0, 0.0, 0.0, 0.0, total),
+            layout=layout,
         )
-        history = (math.inf, 0, False, (), (), math.inf)
-        return MpcResult(self._hover.copy(), _reorder_quaternions(hover_states, layout), *history, *zeros, layout)
 
     def _shift_warm_start(self, warm_start: "MpcResult | Array", shift: float) -> Array:
-        """Shift the inputs by `shift` seconds, linear between steps; the last one is repeated."""
+        """Shift the inputs, and the multipliers of a result, by `shift` seconds, linear between steps; the last ones are
+        repeated."""
+        shift_by = split_shift(shift, self.model.dt, self.horizon)
+        if isinstance(warm_start, MpcResult) and warm_start.multipliers.shape == self._solver.multipliers.shape:
+            self._solver.multipliers[:] = shift_inputs(warm_start.multipliers, *shift_by)
+        else:
+            self._solver.reset_multipliers()
         controls = np.asarray(warm_start.controls if isinstance(warm_start, MpcResult) else warm_start, dtype=float)
         if controls.shape != self._hover.shape:
             raise ValueError(f"warm_start has shape {controls.shape}; expected {self._hover.shape}")
-        return shift_inputs(controls, *split_shift(shift, self.model.dt, self.horizon))
+        return shift_inputs(controls, *shift_by)
 
     def solve_batch(
         self,
@@ -328,8 +418,8 @@ class ILQR:
 
     def _solve_on_cpu(self, batch: _Batch, iterations: int, dtype: str, cold: bool) -> MpcBatchResult:
         if dtype not in self._tiles:
-            gains = self._solver.start_gains
-            tile = ProblemTile(self.problem, self.horizon, self.parameters, self.line_search, gains, dtype)
+            tile = ProblemTile(self.problem, self.horizon, self.parameters, self.line_search, dtype)
+            tile.set_step(self.model.dt)
             self._tiles[dtype] = (
                 tile,
                 PointGoalWriter(self.model, self.shaping, tile.goals, aligned_zeros(3, dtype=dtype)),
@@ -338,7 +428,7 @@ class ILQR:
         x, target = batch.states, np.vstack([batch.targets, batch.states[:3], batch.yaw])
         n, m, width, count = self.horizon, self.model.input_count, tile.width, x.shape[1]
         controls, states = np.empty((n, m, count), dtype), np.empty((n + 1, BODY_STATE_SIZE, count), dtype)
-        cost, converged = np.empty(count, dtype), np.empty(count, dtype=bool)
+        cost, violation, converged = np.empty(count, dtype), np.zeros(count, dtype), np.empty(count, dtype=bool)
         for first in range(0, count, width):
             lanes = slice(first, min(first + width, count))
             filled = slice(0, lanes.stop - first)
@@ -347,19 +437,17 @@ class ILQR:
             tile.run(iterations, self.tolerance, cold)
             controls[..., lanes], states[..., lanes] = tile.controls[..., filled], tile.states[..., filled]
             cost[lanes], converged[lanes] = tile.cost[filled], tile.is_converged[filled]
-        return MpcBatchResult(controls, states, cost, converged, iterations)
+            violation[lanes] = tile.violation[filled]
+        return MpcBatchResult(controls, states, cost, converged, violation, iterations)
 
     def _solve_with_jax(self, batch: _Batch, iterations: int, dtype: str, cold: bool) -> MpcBatchResult:
         from samara.control.mpc.batch_jax import PointTargets, ProblemBatch, jax_solver, point_goals
 
         goals = point_goals(self.model, self.horizon)
-        solve = jax_solver(self.problem, self.horizon, iterations, self.line_search, dtype, goals)
-        gains = self._solver.start_gains if cold else np.zeros_like(self._solver.start_gains)
+        solve = jax_solver(self.problem, self.horizon, iterations, self.line_search, dtype, goals, cold=cold)
         targets = PointTargets(batch.targets, batch.yaw, self.shaping)
         solution = solve(
-            ProblemBatch(batch.states, targets, batch.before, batch.inputs, gains),
-            flatten(self.parameters),
-            self.tolerance,
+            ProblemBatch(batch.states, targets, batch.before, batch.inputs), flatten(self.parameters), self.tolerance
         )
         return MpcBatchResult(*solution, iterations)
 
@@ -374,8 +462,10 @@ class ILQR:
     def initial_state(self) -> MpcState:
         """Hover, at time 0, with zero observed disturbance."""
         no_path = np.full((self.horizon + 1, 3), np.nan)
-        observer = initial_lead_observer(self.vehicle)
-        return MpcState(self._hover, self.model.hover_input, hover(self.vehicle)[1], 0.0, None, no_path, observer)
+        observer, multipliers = initial_lead_observer(self.vehicle), self._solver.initial_multipliers
+        return MpcState(
+            self._hover, self.model.hover_input, hover(self.vehicle)[1], 0.0, None, no_path, observer, multipliers
+        )
 
     def __call__(
         self, state: State, target: object, vehicle: Vehicle, controller_state: MpcState | tuple[()] = ()
@@ -433,12 +523,20 @@ class ILQR:
             self.vehicle,
             self._solver,
             self._goals,
-            tick_code(self.vehicle, self.allocation, self.observer_gain, self.period),
+            tick_code(
+                self.vehicle,
+                self.allocation,
+                self.observer_gain,
+                self.period,
+                self._delayed_model if self.options.delay > 0.0 else None,
+                self.model.input_count,
+            ),
             self.observer_gain,
             self.period,
             None if self.model.takes_wrench else self.model.thrust_and_torque,
             self.model.dt,
             self.control_iterations,
+            self.options.max_iterations,
             self.tolerance,
             self._fallback,
         )
@@ -521,12 +619,3 @@ def default_torque_weight(vehicle: Vehicle) -> float:
     factor = _BANDWIDTH_WITHOUT_LEAD if initial_lead_observer(vehicle) is None else _BANDWIDTH_WITH_LEAD
     rate = default_gains(vehicle, lead=0.0).attitude.x * factor
     return float(CostWeights().tilt_weight / (vehicle.inertia_B.xx * rate**2) ** 2)
-
-
-def _sphere(i: int, centre: Sequence[float], radius: float) -> KeepOutSphere:
-    position = Vec3(*(float(x) for x in centre))
-    if not math.isfinite(sum(position)) or not 0.0 < radius < math.inf:
-        raise ValueError(
-            f"obstacles[{i}] = {(tuple(position), radius)}: expected a finite centre and a positive radius"
-        )
-    return KeepOutSphere(position, float(radius))

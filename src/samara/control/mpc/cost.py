@@ -1,21 +1,21 @@
 """The cost of a vehicle's plan, by default the iLQR document's residuals, and the problem of a prediction model with a cost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from samara.control.mpc.constraints import Constraint, count_constraints
 from samara.control.mpc.options import CostWeights
 from samara.control.mpc.prediction_model import (
-    ATTITUDE_AND_RATE,
     PredictionModel,
     difference,
     displace,
     heading_axis,
-    level_state,
+    level_quat,
     thrust_axis,
 )
-from samara.control.mpc.problem import ColdStart, InputLimits, Problem, Residuals
-from samara.core.algebra import ZERO, Vec3, norm
+from samara.control.mpc.problem import InputLimits, Problem, Residuals, Tree
+from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import maximum
 from samara.core.quantity import Scalar
 from samara.physics.types import Command, State
@@ -33,13 +33,6 @@ class MpcTarget(NamedTuple):
 DEFAULT_TARGET = MpcTarget(ZERO, ZERO, Vec3(0.0, 0.0, 1.0), Vec3(1.0, 0.0, 0.0))
 
 
-class KeepOutSphere(NamedTuple):
-    """A sphere to avoid: centre, and radius enlarged by the vehicle's  [m]."""
-
-    p_W: Vec3
-    radius: Scalar
-
-
 class CostParameters(NamedTuple):
     """Parameters of a vehicle's problem that are constant along the horizon."""
 
@@ -47,8 +40,10 @@ class CostParameters(NamedTuple):
     hover_input: tuple[Scalar, ...]
     low: tuple[Scalar, ...]
     high: tuple[Scalar, ...]
-    spheres: tuple[KeepOutSphere, ...]
-    cos_tilt: Scalar  # cosine of the largest tilt that costs nothing
+    max_change: tuple[Scalar, ...]  # largest change of each input in a step; () without a limit
+    constraint_values: tuple[Tree, ...]
+    soft_weights: tuple[Scalar, ...]
+    time: Scalar = 0.0  # of the controller, at the start of the horizon  [s]
     push_W: Vec3 = ZERO  # external acceleration, such as that of wind  [m/s²]
 
 
@@ -66,14 +61,13 @@ class Cost(NamedTuple):
 def tracking_residuals(
     state: State, command: Command, goal: MpcTarget, parameters: CostParameters, model: PredictionModel
 ) -> Residuals:
-    """p − p_ref, v − v_ref, b₃ − b₃ref, ω_z, violations of the tilt limit and of the spheres, and the effort of the inputs"""
+    """p − p_ref, v − v_ref, b₃ − b₃ref, b₁ − b₁ref, ω, and the effort of the inputs"""
     w = parameters.weights
     return [
         *_tracking_errors(state, goal, w.position_weight, w.velocity_weight, w.tilt_weight, w.yaw_weight),
         (w.yaw_rate_weight, state.omega_B.z),
         (w.roll_pitch_rate_weight, state.omega_B.x),
         (w.roll_pitch_rate_weight, state.omega_B.y),
-        *_constraint_residuals(state, parameters),
         *_effort_residuals(command, parameters, model),
     ]
 
@@ -81,12 +75,9 @@ def tracking_residuals(
 def final_residuals(state: State, goal: MpcTarget, parameters: CostParameters) -> Residuals:
     """The residuals at the end of the horizon, with the terminal weights and without rates and inputs"""
     w = parameters.weights
-    return [
-        *_tracking_errors(
-            state, goal, w.terminal_position_weight, w.terminal_velocity_weight, w.terminal_tilt_weight, w.yaw_weight
-        ),
-        *_constraint_residuals(state, parameters),
-    ]
+    return _tracking_errors(
+        state, goal, w.terminal_position_weight, w.terminal_velocity_weight, w.terminal_tilt_weight, w.yaw_weight
+    )
 
 
 TRACKING_COST = Cost(tracking_residuals, final_residuals)
@@ -101,17 +92,6 @@ def _tracking_errors(
         *((velocity, e) for e in state.v_W - goal.v_W),
         *((tilt, e) for e in thrust_axis(state) - goal.b3_W),
         *((yaw, e) for e in heading_axis(state) - goal.b1_W),
-    ]
-
-
-def _constraint_residuals(state: State, parameters: CostParameters) -> Residuals:
-    w, cos_tilt = parameters.weights, thrust_axis(state).z
-    return [
-        (w.tilt_limit_weight, maximum(parameters.cos_tilt - cos_tilt, 0.0)),
-        *(
-            (w.obstacle_weight, maximum(sphere.radius - norm(state.p_W - sphere.p_W), 0.0))
-            for sphere in parameters.spheres
-        ),
     ]
 
 
@@ -132,33 +112,64 @@ def _effort_residuals(command: Command, parameters: CostParameters, model: Predi
 
 
 class CostStructure(NamedTuple):
-    """Structure that, besides the model, determines the compiled code: the active weights, and the count of spheres."""
+    """Structure that, besides the model, determines the compiled code: the active weights, the constraints with the number of g
+    of each, and whether the change of the inputs has a limit."""
 
     is_active: tuple[bool, ...]
-    sphere_count: int
+    constraints: tuple[Constraint, ...] = ()
+    counts: tuple[int, ...] = ()
+    limits_change: bool = False
 
 
-def cost_structure(parameters: CostParameters) -> CostStructure:
-    return CostStructure(tuple(weight != 0.0 for weight in parameters.weights), len(parameters.spheres))
+def cost_structure(
+    parameters: CostParameters, constraints: Sequence[Constraint] = (), model: PredictionModel | None = None
+) -> CostStructure:
+    """Return the structure of the parameters of a problem and of its constraints, if there is a model to evaluate them."""
+    is_active = tuple(weight != 0.0 for weight in parameters.weights)
+    if model is None:
+        return CostStructure(is_active)
+    counts = tuple(count_constraints(c, model.template, model.hover_input) for c in constraints)
+    return CostStructure(is_active, tuple(c.structure for c in constraints), counts, bool(parameters.max_change))
 
 
 @lru_cache(maxsize=64)
-def vehicle_problem(model: PredictionModel, kind: CostStructure, cost: Cost = TRACKING_COST) -> Problem:
-    """Build the problem of a model and a cost; residuals whose weight is inactive in `kind` are not traced."""
+def vehicle_problem(model: PredictionModel, structure: CostStructure, cost: Cost = TRACKING_COST) -> Problem:
+    """Build the problem of a model and a cost; residuals whose weight is inactive in `structure` are not traced."""
+    indices = range(len(structure.constraints))
+    hard = [i for i in indices if structure.constraints[i].weight is None]
+    soft = [i for i in indices if structure.constraints[i].weight is not None]
+    template = CostParameters(
+        CostWeights(),
+        model.hover_input,
+        *model.limits,
+        max_change=tuple(b - a for a, b in zip(*model.limits, strict=True)) if structure.limits_change else (),
+        constraint_values=tuple(constraint.values for constraint in structure.constraints),
+        soft_weights=(1.0,) * len(soft),
+    )
 
     def active_parameters(parameters: CostParameters) -> CostParameters:
         weights = (
-            weight if is_active else 0.0 for weight, is_active in zip(parameters.weights, kind.is_active, strict=True)
+            weight if is_active else 0.0
+            for weight, is_active in zip(parameters.weights, structure.is_active, strict=True)
         )
         return parameters._replace(weights=CostWeights(*weights))
+
+    def evaluate(i: int, state: State, command: Command, elapsed: Scalar, parameters: CostParameters) -> list[Scalar]:
+        values = parameters.constraint_values[i]
+        return structure.constraints[i].evaluate(state, command, parameters.time + elapsed, values)
+
+    def soft_residuals(state: State, command: Command, elapsed: Scalar, parameters: CostParameters) -> Residuals:
+        return [
+            (weight, maximum(g, 0.0))
+            for i, weight in zip(soft, parameters.soft_weights, strict=True)
+            for g in evaluate(i, state, command, elapsed, parameters)
+        ]
 
     return Problem(
         state=model.template,
         command=model.hover_input,
         goal=DEFAULT_TARGET,
-        parameters=CostParameters(
-            CostWeights(), model.hover_input, *model.limits, (KeepOutSphere(ZERO, 1.0),) * kind.sphere_count, 0.0
-        ),
+        parameters=template,
         step=lambda state, command, parameters: model.step(state, command, parameters.push_W),
         residuals=lambda state, command, goal, parameters: cost.residuals(
             state, command, goal, active_parameters(parameters), model
@@ -168,5 +179,17 @@ def vehicle_problem(model: PredictionModel, kind: CostStructure, cost: Cost = TR
         smoothing=lambda parameters: active_parameters(parameters).weights.smoothing_weight,
         displace=displace,
         difference=difference,
-        start=ColdStart(level_state, ATTITUDE_AND_RATE),
+        guess=level_guess,
+        constraint_names=tuple(structure.constraints[i].name for i in hard for _ in range(structure.counts[i])),
+        constraints=lambda state, command, elapsed, parameters: [
+            g for i in hard for g in evaluate(i, state, command, elapsed, parameters)
+        ],
+        on_inputs=tuple(structure.constraints[i].on_inputs for i in hard for _ in range(structure.counts[i])),
+        soft_residuals=soft_residuals if soft else None,
+        max_change=(lambda parameters: parameters.max_change) if structure.limits_change else None,
     )
+
+
+def level_guess(start: State, goal: MpcTarget) -> State:
+    """The goal's position and velocity, level, with the heading of the start and without rotation."""
+    return State(goal.p_W, goal.v_W, level_quat(start.q_WB), ZERO, (), ())

@@ -28,7 +28,8 @@ from samara.control.disturbance_torque import (
     lead_state,
     observe,
 )
-from samara.control.mpc.problem import Problem, Tree, is_zero
+from samara.control.mpc.prediction_model import PredictionModel
+from samara.control.mpc.problem import INITIAL_PENALTY, Problem, Tree, is_zero
 from samara.control.mpc.programs import LANES, StepArray, copy_pass, shared_spec, trace_pass
 from samara.control.mpc.reference import GoalWriter
 from samara.control.mpc.solver import Solver, solver_code
@@ -43,7 +44,7 @@ from samara.vehicles.trim import hover
 
 VECTOR_SIZE, WRENCH_SIZE = len(ZERO), 1 + len(ZERO)  # an acceleration; a thrust and three torques
 QUATERNION_SLICE = slice(6, 10)
-TICK_ARRAYS = ("state", "q_norm", "command", "observed", "confirmed", "turned")
+TICK_ARRAYS = ("state", "q_norm", "command", "observed", "confirmed", "turned", "previous")
 
 
 class AccelerationObserver(NamedTuple):
@@ -91,14 +92,20 @@ class TickInputs(NamedTuple):
     acceleration_observer: AccelerationObserver
     has_observed: Scalar
     torque_observer: DisturbanceObserver | tuple[()]
+    previous_input: tuple[Scalar, ...]
 
 
 def problem_start(
-    sensed: TickInputs, vehicle: Vehicle, gain: Scalar, period: Scalar
+    sensed: TickInputs, vehicle: Vehicle, gain: Scalar, period: Scalar, delayed_model: PredictionModel | None = None
 ) -> tuple[AccelerationObserver, State]:
     """Return the updated disturbance observer and the state from which a plan starts: |q| = 1, motor lag compensated.
 
-    `gain` is that of the disturbance observer, the literal 0 for none.
+    Args:
+        sensed: the inputs of the tick.
+        vehicle: model of the vehicle.
+        gain: gain of the disturbance observer, the literal 0 for none.
+        period: time between ticks [s].
+        delayed_model: the model over the delay of the commands, during which the previous input acts; None without a delay.
     """
     state, observer = sensed.state, sensed.acceleration_observer
     if not is_zero(gain):
@@ -107,6 +114,8 @@ def problem_start(
     body = rigid_body_state(state)._replace(q_WB=Quat(*(x / sensed.q_norm for x in state.q_WB)))
     if sensed.torque_observer:
         body = lead_body_state(body, state, sensed.torque_observer, vehicle)
+    if delayed_model is not None:
+        body = delayed_model.step(body, sensed.previous_input, push_W)
     return observer._replace(push_W=push_W), body
 
 
@@ -152,15 +161,17 @@ class TickCode(NamedTuple):
     finish: CompiledLoops
 
 
-def tick_code(vehicle: Vehicle, allocation: Allocation, gain: float, period: float) -> TickCode:
+def tick_code(
+    vehicle: Vehicle, allocation: Allocation, gain: float, period: float, delayed_model: PredictionModel | None, input_count: int
+) -> TickCode:
     """Compile a tick: "state", "q_norm", "command" → "observed", "push", "confirmed", and "given" to the solver; then "wrench",
     "state", "turned" → "command", "turned". In strict IEEE arithmetic, bit-identical to the functions on floats."""
     (state, command), observer = hover(vehicle), initial_lead_observer(vehicle) or ()
-    start = TickInputs(state, 1.0, command, INITIAL_OBSERVER, 1.0, observer)
+    start = TickInputs(state, 1.0, command, INITIAL_OBSERVER, 1.0, observer, (0.0,) * input_count)
     arrays = [shared_spec(name, len(flatten(field))) for name, field in zip(TICK_ARRAYS, start, strict=True)]
 
     def begin(*fields: Tree) -> Tree:
-        observer_after, body = problem_start(TickInputs(*fields), vehicle, gain, period)
+        observer_after, body = problem_start(TickInputs(*fields), vehicle, gain, period, delayed_model)
         return observer_after, observer_after.push_W, 1.0, body
 
     def allocate(wrench: Tree, x: State, torque_observer: DisturbanceObserver | tuple[()]) -> Tree:
@@ -179,13 +190,13 @@ def tick_code(vehicle: Vehicle, allocation: Allocation, gain: float, period: flo
 
 @lru_cache(maxsize=16)
 def _plan_code(problem: Problem, repeated: int, drones: int) -> TickCode:
-    """Compile the copies before and after a solution: the shifted plan into the solver's start; its solution into the
-    plan
+    """Compile the copies before and after a solution: the shifted plan and multipliers into the solver; and back
 
-    The last input is repeated. "shown" has the positions of `drones` drones side by side. In strict IEEE arithmetic,
-    which rounds as NumPy does.
+    The last input is repeated, and so are the last multipliers. "shown" has the positions of `drones` drones side by side. In
+    strict IEEE arithmetic, which rounds as NumPy does.
     """
     n, m, layout = problem.sizes.state, problem.sizes.command, solver_code(problem).layout
+    count = problem.sizes.data - problem.goal_size
     plan, previous, start = (
         StepArray("plan", m),
         shared_spec("previous", m),
@@ -193,6 +204,7 @@ def _plan_code(problem: Problem, repeated: int, drones: int) -> TickCode:
     )
     nominal, steps = layout.nominal, layout.gain_spec(layout.k)._replace(name="start_gains")
     predicted = StepArray("shown", VECTOR_SIZE, drones).step_values(VECTOR_SIZE)
+    fraction = (shared_spec("part"), 0.0)
 
     def shift(u: Tree, next_u: Tree, hover: Tree, fraction: Scalar) -> Tree:
         shifted = tuple(interpolate(a, b, fraction) for a, b in zip(u, next_u, strict=True))
@@ -200,7 +212,7 @@ def _plan_code(problem: Problem, repeated: int, drones: int) -> TickCode:
 
     shift_pass = trace_pass(
         shift,
-        (plan.step_values(m), plan.step_values(m, later=1), shared_spec("level", m), (shared_spec("part"), 0.0)),
+        (plan.step_values(m), plan.step_values(m, later=1), shared_spec("level", m), fraction),
         (start.step_values(m, n, later=1), steps),
     )
     copy_previous = copy_pass(previous, StepArray("given", problem.sizes.step).fixed_values(m, n))
@@ -210,26 +222,40 @@ def _plan_code(problem: Problem, repeated: int, drones: int) -> TickCode:
     )
     copy_input = copy_pass(nominal.step_values(m, n, later=1), plan.step_values(m))
     repeat_input = copy_pass(nominal.step_values(m, n), *(plan.step_values(m, later=k) for k in range(repeated)))
-    return TickCode(
-        compile_loops((ArrayLoop((copy_previous,), position="start"), ArrayLoop((shift_pass,))), fast=False),
-        compile_loops(
-            (
-                ArrayLoop((copy_first,), position="start"),
-                ArrayLoop((copy_position, copy_input)),
-                ArrayLoop((copy_position, repeat_input), position="end"),
-            ),
-            fast=False,
-        ),
-    )
+    begin: list[ArrayLoop] = [ArrayLoop((copy_previous,), position="start"), ArrayLoop((shift_pass,))]
+    finish: list[ArrayLoop] = [
+        ArrayLoop((copy_first,), position="start"),
+        ArrayLoop((copy_position, copy_input)),
+        ArrayLoop((copy_position, repeat_input), position="end"),
+    ]
+    if count:
+        saved = StepArray("multipliers", count - 1)
+        target = layout.goals.step_values(count - 1, problem.goal_size + 1)
+        shift_multipliers = trace_pass(
+            lambda a, b, fraction: tuple(interpolate(*pair, fraction) for pair in zip(a, b, strict=True)),
+            (saved.step_values(count - 1), saved.step_values(count - 1, later=1), fraction),
+            (target,),
+        )
+        begin += [
+            ArrayLoop((copy_pass(shared_spec("time"), shared_spec("clock")),), position="start"),
+            ArrayLoop((shift_multipliers,)),
+            ArrayLoop((shift_multipliers,), position="end"),
+        ]
+        repeat = copy_pass(target, *(saved.step_values(count - 1, later=k) for k in range(repeated + 1)))
+        finish += [ArrayLoop((copy_pass(target, saved.step_values(count - 1)),)), ArrayLoop((repeat,), position="end")]
+    return TickCode(compile_loops(tuple(begin), fast=False), compile_loops(tuple(finish), fast=False))
 
 
 # Drones ------------------------------------------------------------------------------------------------------------------
 
 
+NO_MULTIPLIERS = np.zeros((0, 0))
+
+
 class MpcState(NamedTuple):
     """Controller state of an `ILQR`: the inputs (N, m) of the last solution, the applied input, the command computed from it,
-    the time [s] and the disturbance observer; the predicted positions (N + 1, 3); and the observer of torques, if the vehicle
-    needs one."""
+    the time [s] and the disturbance observer; the predicted positions (N + 1, 3); the observer of torques, if the vehicle needs
+    one; and the multipliers of the constraints (N + 1, ·)."""
 
     controls: Array
     previous_input: tuple[float, ...]
@@ -238,16 +264,20 @@ class MpcState(NamedTuple):
     acceleration_observer: AccelerationObserver | None
     prediction: Array
     torque_observer: DisturbanceObserver | None = None
+    multipliers: Array = NO_MULTIPLIERS
 
 
 class PlannedMotion(Protocol):
-    """The inputs (N, m) and states (N + 1, ·) of a solution."""
+    """The inputs (N, m), states (N + 1, ·) and multipliers (N + 1, ·) of a solution."""
 
     @property
     def controls(self) -> Array: ...
 
     @property
     def states(self) -> Array: ...
+
+    @property
+    def multipliers(self) -> Array: ...
 
 
 class FlightParts(NamedTuple):
@@ -266,6 +296,7 @@ class FlightParts(NamedTuple):
     wrench: Callable[[tuple[float, ...]], Command] | None
     dt: float
     iterations: int
+    cold_iterations: int
     tolerance: float
     fallback: Callable[[State, object, MpcState, Vec3], tuple[PlannedMotion, Command, DisturbanceObserver | None]]
 
@@ -289,11 +320,15 @@ class BatchController:
             "confirmed": np.zeros((n, 1)),
             "observed": np.zeros((n, OBSERVER_SIZE)),
             "turned": np.zeros((n, len(flatten(self._torque_observer or ())))),
+            "time": np.zeros((n, 1)),
+            "multipliers": np.zeros((n, solver.horizon + 2 + self._steps, solver.multipliers.shape[1])),
         }
+        rows["multipliers"][:, :, :1] = INITIAL_PENALTY
         rows["wrench"] = rows["previous"] if parts.wrench is None else np.zeros((n, WRENCH_SIZE))
         self.command, self.prediction = rows["command"].T, np.full((solver.horizon + 1, VECTOR_SIZE, n), np.nan)
         self._arrays = solver.start_arrays(
             push=solver.parameters[-VECTOR_SIZE:],
+            clock=solver.parameters[-VECTOR_SIZE - 1 : -VECTOR_SIZE],
             level=hover_input,
             part=np.array([fraction]),
         )
@@ -318,7 +353,7 @@ class BatchController:
         extra_arrays: Mapping[str, Array] | None = None,
     ) -> Call:
         rows = {name: values[drone] for name, values in self._rows.items()}
-        rows["plan"] = rows["plan"][first:]
+        rows["plan"], rows["multipliers"] = rows["plan"][first:], rows["multipliers"][first:]
         return code, self._arrays.table(code, **rows, **(extra_arrays or {})), steps
 
     def run(self, estimate: Array, ahead: Array) -> None:
@@ -330,12 +365,13 @@ class BatchController:
             if math.isfinite(sum(state_values)):
                 self._rows["q_norm"][drone] = math.hypot(*state_values[QUATERNION_SLICE])
                 goals.ahead[:] = references
+                is_first = not self._rows["confirmed"][drone, 0]
                 self._begin_look_ahead[drone]()
-                cost = self._shared.solver.accept_start()
-                if cost < math.inf and goals.is_ahead_finite():
-                    self._solve(drone, cost)
+                if goals.is_ahead_finite() and self._solve(drone, is_first):
+                    self._rows["time"][drone] += self._shared.period
                     continue
             self._fall_back(drone, state_values, self._unpack_reference(references.T))
+            self._rows["time"][drone] += self._shared.period
 
     def tick(self, state: State, target: object, controller_state: MpcState) -> MpcState:
         """Return the state of the first drone's controller after a tick, from the one before it."""
@@ -344,24 +380,30 @@ class BatchController:
         state_values = self._pack_state(state)
         rows["state"][0] = state_values
         q_norm = math.hypot(*state_values[QUATERNION_SLICE])
-        is_solved = False
+        is_solved, is_first = False, not rows["confirmed"][0, 0]
         if math.isfinite(sum(state_values)):
             rows["q_norm"][0] = q_norm
             self._observe_chains[0]()
             x = self._arrays["given"][:BODY_STATE_SIZE].tolist()
             if q_norm > 0.0 and goals.write(target, x, controller_state.time, 0.0) is None:
                 self._begin_chains[0]()
-                cost = self._shared.solver.accept_start()
-                if is_solved := cost < math.inf:
-                    self._solve(0, cost)
+                is_solved = self._solve(0, is_first)
         if not is_solved:
             self._fall_back(0, state_values, target, controller_state.time)
         return self._store(controller_state.time + self._shared.period)
 
-    def _solve(self, drone: int, cost: float) -> None:
-        """Iterate from the first rollout, store the plan and compute the command."""
+    def _solve(self, drone: int, is_first: bool) -> bool:
+        """Iterate from the first rollout, store the plan and compute the command; return whether the cost was finite.
+
+        Without an earlier plan, or if it costs more than hover thrust does, the solver starts cold.
+        """
         parts, solver = self._shared, self._shared.solver
-        solver.iterate(cost, parts.iterations, parts.tolerance)
+        cost, iterations = solver.accept_start(), parts.iterations
+        if is_first or solver.is_plan_rejected:
+            cost, iterations = solver.restart(), parts.cold_iterations
+        if not cost < math.inf:
+            return False
+        solver.iterate(cost, iterations, parts.tolerance)
         key = (drone, *solver.nominal_index)
         if key not in self._store_chains:
             arrays = {"nominal": solver.nominal, "shown": self.prediction.reshape(-1)[drone:]}
@@ -371,6 +413,7 @@ class BatchController:
         if parts.wrench is not None:
             self._rows["wrench"][drone] = parts.wrench(tuple(self._rows["previous"][drone].tolist()))
             CallChain(self._finish_calls[drone])()
+        return True
 
     def _fall_back(self, drone: int, state_values: list[float], target: object, time: float = 0.0) -> None:
         rows = self._rows
@@ -384,6 +427,8 @@ class BatchController:
         rows["turned"][drone] = flatten(torque_observer or ())
         rows["plan"][drone, : len(controls)], rows["plan"][drone, len(controls) :] = controls, controls[-1]
         rows["previous"][drone], self.prediction[:, :, drone] = controls[0], plan.states[:, :VECTOR_SIZE]
+        rows["multipliers"][drone, : len(plan.multipliers)] = plan.multipliers
+        rows["multipliers"][drone, len(plan.multipliers) :] = plan.multipliers[-1]
 
     def _load(self, controller_state: MpcState) -> None:
         """Write the state of the first drone's controller into the arrays."""
@@ -393,6 +438,9 @@ class BatchController:
         rows["observed"][0] = flatten(controller_state.acceleration_observer or INITIAL_OBSERVER)
         rows["confirmed"][0] = controller_state.acceleration_observer is not None
         rows["turned"][0] = flatten(controller_state.torque_observer or self._torque_observer or ())
+        rows["time"][0], multipliers = controller_state.time, controller_state.multipliers
+        if multipliers.size:
+            rows["multipliers"][0, : horizon + 1], rows["multipliers"][0, horizon + 1 :] = multipliers, multipliers[-1]
 
     def _store(self, time: float, drone: int = 0) -> MpcState:
         """Return the state of a drone's controller."""
@@ -405,4 +453,5 @@ class BatchController:
         )
         controls, prediction = rows["plan"][: self._shared.solver.horizon].copy(), self.prediction[:, :, drone].copy()
         previous, command = (tuple(rows[name].tolist()) for name in ("previous", "command"))
-        return MpcState(controls, previous, command, time, observer, prediction, torque_observer)
+        multipliers = rows["multipliers"][: len(prediction)].copy()
+        return MpcState(controls, previous, command, time, observer, prediction, torque_observer, multipliers)

@@ -9,7 +9,11 @@ them, as arrays of NumPy (also of traced scalars) or of JAX, rows first, always 
 
 The change of the inputs costs ½ s |u − u₋|², so the value also depends on the previous input u₋; but only through −s u₋ᵀu.
 Hence its Hessian between u₋ and x is −s K, that of u₋ alone s (1 − K₋) with K₋ the gain on u₋, and its gradient
-s (u₋ − u − k): only the gains have to be carried.
+s (u₋ − u − k): only the gains have to be carried. A limit of |u − u₋| that is exceeded adds to s, one input at a time.
+
+Multiple shooting: the states of the nominal trajectory need not follow from each other. With a gap d = step(x, u) ⊖ x', the
+gradient of the next value at the end of the step is v + V d, and a rollout with step size α keeps the part 1 − α of every
+gap. The merit is J + μ Σ|d|, with μ large enough that the model predicts a decrease.
 """
 
 import math
@@ -27,6 +31,7 @@ from samara.core.types import Array
 DIAGONAL_REGULARISATION = 1e-6  # the iLQR document adds it to the diagonal of Quu
 BOX_ITERATIONS = 3
 INITIAL_DAMPING, MIN_DAMPING = 1e-3, 1e-6
+MAX_CLOSED_GAP = 1e-9  # Σ|d| of a trajectory without gaps, which rounding may leave
 MIN_DECREASE_RATIO = 1e-4  # minimum ratio of the actual to the predicted decrease for which a step is accepted
 
 
@@ -169,15 +174,22 @@ class Smoothing(NamedTuple):
 
 
 def smoothing_terms(
-    weight: Scalar, gains: Array, step: Scalars, current: Scalars, following: Scalars, library: MatrixLibrary
+    weights: Scalars, slopes: Scalars, gains: Array, step: Scalars, library: MatrixLibrary
 ) -> Smoothing:
-    """Compute the smoothing from the next stage's gains (K, K₋), step and input, and this stage's; 0 at the last
-    stage."""
+    """Compute the dependence of the next stage's value on its previous input.
+
+    Args:
+        weights: the second derivatives s of that stage's cost by the change of each input; 0 after the last stage.
+        slopes: the first derivatives.
+        gains: that stage's gains (K, K₋).
+        step: that stage's step k.
+        library: the library of the gains.
+    """
     m, n = range(len(step)), gains.shape[1] - len(step)
     return Smoothing(
-        by_x=library.scale(gains[:, :n], -weight),
-        by_previous=[[weight * ((1.0 if a == b else 0.0) - gains[a, n + b]) for b in m] for a in m],
-        slope=[weight * (current[a] - following[a] - step[a]) for a in m],
+        by_x=library.vstack([library.scale(gains[a : a + 1, :n], -weights[a]) for a in m]),
+        by_previous=[[weights[a] * ((1.0 if a == b else 0.0) - gains[a, n + b]) for b in m] for a in m],
+        slope=[-slopes[a] - weights[a] * step[a] for a in m],
     )
 
 
@@ -259,8 +271,8 @@ def solve_stage(
 ) -> BackwardStage:
     """Compute a stage with all its columns.
 
-    `change` is the smoothing of the next stage, None without it; `by_previous` (m, m) is −s 1, the derivative of this stage's
-    gradient by the previous input.
+    `change` is the smoothing of the next stage, None without it; `by_previous` (m, m) is −s, diagonal, the derivative of this
+    stage's gradient by the previous input.
     """
     n = model.V.shape[0]
     m = range(model.M.shape[1] - n)
@@ -285,40 +297,80 @@ def _sum(terms: Iterable[Scalar]) -> Scalar:
 # The line search ---------------------------------------------------------------------------------------------------------
 
 
+class GapSums(NamedTuple):
+    """dᵀv, dᵀV d and Σ|d| over the gaps d of the horizon."""
+
+    linear: Scalar
+    quadratic: Scalar
+    size: Scalar
+
+
+NO_GAPS = GapSums(0.0, 0.0, 0.0)
+
+
+def shift_value(V: Array, v: Array, gap: Array) -> tuple[Array, GapSums]:
+    """v + V d: the gradient of the value at the end of a step with the gap d; and the gap's terms of the sums"""
+    V_gap = V @ gap
+    size: Scalar = 0.0
+    for component in gap[:, 0]:
+        size = size + maximum(component, -component)
+    return v + V_gap, GapSums((gap.T @ v)[0, 0], (gap.T @ V_gap)[0, 0], size)
+
+
+class Progress(NamedTuple):
+    """State of the line search: the cost, the Levenberg–Marquardt damping and the weight μ of the gaps."""
+
+    cost: Scalar
+    damping: Scalar
+    gap_weight: Scalar = 0.0
+
+
 class RolloutChoice(NamedTuple):
-    """The accepted rollout, by its index and step size, or none (`accepted` 0, step size 0); the cost and damping after it."""
+    """The accepted rollout, by its index and step size, or none (`accepted` 0, step size 0); cost, damping and the weight of the
+    gaps after it."""
 
     accepted: Scalar
     index: Scalar
     alpha: Scalar
     cost: Scalar
     damping: Scalar
+    gap_weight: Scalar
     converged: Scalar
 
 
 def choose_rollout(
     costs: Scalars,
     sizes: Scalars,
-    cost: Scalar,
+    progress: Progress,
     linear: Scalar,
     quadratic: Scalar,
-    damping: Scalar,
     tolerance: Scalar,
+    gaps: GapSums = NO_GAPS,
 ) -> RolloutChoice:
-    """The lowest cost J(α); accepted if J − J(α) is positive and at least 1e-4 of −(α qᵀk + ½ α² kᵀQk)
+    """The least merit J(α) + (1 − α) μ Σ|d|; accepted if it falls, by at least 1e-4 of what the model predicts
 
-    Damping grows tenfold if no rollout is accepted and threefold after a small step, and shrinks to a fifth after a large one.
-    The problem has converged if the cost fell by less than the tolerance, or cannot fall by more according to the
-    model.
+    The model's change of the cost is α (qᵀk + dᵀv) + ½ α² (kᵀQk + dᵀVd). Damping grows tenfold if no rollout is accepted
+    and threefold after a small step, and shrinks to a fifth after a large one. The problem has converged if the cost fell by
+    less than the tolerance, or cannot fall by more according to the model, and there are no gaps.
     """
-    lowest, alpha, index = costs[0], sizes[0], 0.0
+    cost, damping, gap_weight = progress
+    has_gaps = gaps is not NO_GAPS
+    merits = list(costs)
+    if has_gaps:
+        linear, quadratic = linear + gaps.linear, quadratic + gaps.quadratic
+        rise = where(gaps.size > 0.0, (linear + 0.5 * quadratic) / where(gaps.size > 0.0, gaps.size, 1.0), 0.0)
+        gap_weight = maximum(gap_weight, 2.0 * rise)
+        merits = [J + (1.0 - alpha) * gap_weight * gaps.size for J, alpha in zip(costs, sizes, strict=True)]
+    lowest, alpha, index, lowest_cost = merits[0], sizes[0], 0.0, costs[0]
     for i in range(1, len(costs)):
         not_finite = equal(where(lowest < math.inf, 1.0, 0.0), 0.0)
-        lower = logical_or(costs[i] < lowest, not_finite)
-        lowest = where(lower, costs[i], lowest)
+        lower = logical_or(merits[i] < lowest, not_finite)
+        lowest, lowest_cost = where(lower, merits[i], lowest), where(lower, costs[i], lowest_cost)
         alpha, index = where(lower, sizes[i], alpha), where(lower, float(i), index)
-    decrease = cost - lowest
+    decrease = cost + gap_weight * gaps.size - lowest if has_gaps else cost - lowest
     predicted = -(alpha * linear + 0.5 * alpha * alpha * quadratic)
+    if has_gaps:
+        predicted = predicted + alpha * gap_weight * gaps.size
     accepted = logical_and(decrease > 0.0, decrease >= MIN_DECREASE_RATIO * predicted)
     after_success = where(
         alpha >= 0.5,
@@ -326,11 +378,15 @@ def choose_rollout(
         where(alpha <= 0.1, maximum(3.0 * damping, INITIAL_DAMPING), damping),
     )
     remaining = -(linear + 0.5 * quadratic)
+    is_small = where(accepted, decrease, remaining) <= tolerance
+    if has_gaps:
+        is_small = logical_and(is_small, gaps.size <= MAX_CLOSED_GAP)
     return RolloutChoice(
         accepted=where(accepted, 1.0, 0.0),
         index=index,
         alpha=where(accepted, alpha, 0.0),
-        cost=where(accepted, lowest, cost),
+        cost=where(accepted, lowest_cost, cost),
         damping=where(accepted, after_success, maximum(10.0 * damping, INITIAL_DAMPING)),
-        converged=where(where(accepted, decrease, remaining) <= tolerance, 1.0, 0.0),
+        gap_weight=gap_weight,
+        converged=where(is_small, 1.0, 0.0),
     )

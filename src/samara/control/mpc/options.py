@@ -15,6 +15,7 @@ from samara.control.controller_type import (
     choice_parser,
     suggest_names,
 )
+from samara.control.mpc.constraints import Constraint, keep_out_sphere, max_tilt
 from samara.control.mpc.problem import InputLimits
 from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS
 from samara.core.quantity import Scalar
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 LINE_SEARCH_STEPS = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
 MAX_STEP_SIZES = 8
-PENALTY_WEIGHT = 1e5  # weight of obstacles and of the tilt limit, if there are any
 DEFAULT_YAW_WEIGHT = (
     4.0  # in scenarios; equals the tilt weight: the iLQR document has no yaw weight, but references have a yaw
 )
@@ -33,7 +33,7 @@ INPUTS = ("wrench", "rotors")
 
 
 class CostWeights(NamedTuple):
-    """Weights with the iLQR document's values; the last four are not in it, and off by default.
+    """Weights with the iLQR document's values; the last two are not in it, and off by default.
 
     The document requires a higher weight of the tilt at the end but gives no value: `terminal_tilt_weight` is twice
     `tilt_weight`, as `terminal_position_weight` is twice `position_weight`.
@@ -51,8 +51,6 @@ class CostWeights(NamedTuple):
     terminal_tilt_weight: Scalar = 8.0
     yaw_weight: Scalar = 0.0
     roll_pitch_rate_weight: Scalar = 0.0
-    obstacle_weight: Scalar = 0.0
-    tilt_limit_weight: Scalar = 0.0
 
 
 class Shaping(NamedTuple):
@@ -81,8 +79,11 @@ class MpcOptions:
         integrator: "rk4" or "euler".
         inputs: "wrench" (T, τ) or "rotors" (one thrust per rotor).
         limits: limits of the inputs; None for those of the motors.
-        obstacles: spheres (centre, radius) [m], enlarged by the vehicle's size.
+        constraints: limits of the motion and obstacles, from `samara.control.mpc.constraints`.
+        obstacles: spheres to keep out of, (centre, radius) [m], radius including the vehicle's.
         max_tilt: limit of the tilt [rad]; None for no limit.
+        max_input_rate: limit of |u̇|, one for all inputs or one for each [N/s, N·m/s]; None for no limit.
+        delay: time from the measured state to the first effect of a command [s], in which the previous input acts.
         period: time between calls as a controller [s].
         control_iterations: iterations per call as a controller.
         healthy: for each rotor, whether it works; None for all.
@@ -98,8 +99,11 @@ class MpcOptions:
     integrator: str = "rk4"
     inputs: str = "wrench"
     limits: InputLimits | None = None
+    constraints: Sequence[Constraint] = ()
     obstacles: Sequence[tuple[Sequence[float], float]] = ()
     max_tilt: float | None = None
+    max_input_rate: Sequence[float] | float | None = None
+    delay: float = 0.0
     period: float = 0.01
     control_iterations: int = 1
     healthy: Sequence[bool] | None = None
@@ -121,6 +125,7 @@ _SCENARIO_PARSERS = {
     "integrator": choice_parser(*RUNGE_KUTTA_INTEGRATORS),
     "inputs": choice_parser(*INPUTS),
     "max_tilt": ANGLE,
+    "delay": NOT_NEGATIVE,
     "disturbance_time_constant": NOT_NEGATIVE,
 }
 _PARSERS = {**_SCENARIO_PARSERS, "max_iterations": COUNT, "period": POSITIVE, "tolerance": NOT_NEGATIVE}
@@ -144,14 +149,37 @@ def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[
         raise ValueError(f"line_search = {mpc.line_search}: expected one to {MAX_STEP_SIZES} step sizes in (0, 1]")
     if mpc.cost is not None and not (isinstance(mpc.cost, tuple) and all(map(callable, mpc.cost))):
         raise ValueError(f"cost = {mpc.cost!r:.60}: expected a samara.control.mpc.Cost of two functions")
-    defaults = CostWeights(
-        torque_weight=torque_weight,
-        obstacle_weight=PENALTY_WEIGHT if mpc.obstacles else 0.0,
-        tilt_limit_weight=0.0 if mpc.max_tilt is None else PENALTY_WEIGHT,
-    )
-    weights = defaults._replace(**{name: float(options[name]) for name in CostWeights._fields if name in options})
+    weights = CostWeights(torque_weight=torque_weight)._replace(**{name: float(options[name]) for name in CostWeights._fields if name in options})
     shaping = Shaping()._replace(**{name: float(options[name]) for name in Shaping._fields if name in options})
     return mpc, weights, shaping
+
+
+def all_constraints(options: MpcOptions) -> tuple[Constraint, ...]:
+    """Return the constraints of the options, those of `max_tilt` and `obstacles` among them."""
+    for constraint in options.constraints:
+        if not isinstance(constraint, Constraint):
+            raise ValueError(f"constraints has {constraint!r:.60}; expected a samara.control.mpc.Constraint")
+    spheres = []
+    for i, obstacle in enumerate(options.obstacles):
+        try:
+            centre, radius = obstacle
+            spheres.append(keep_out_sphere(centre, radius)._replace(name=f"obstacles[{i}]"))
+        except (TypeError, ValueError):
+            expected = "a finite centre and a positive radius"
+            raise ValueError(f"obstacles[{i}] = {obstacle!r:.60}: expected {expected}") from None
+    tilt = () if options.max_tilt is None else (max_tilt(options.max_tilt),)
+    return (*options.constraints, *spheres, *tilt)
+
+
+def max_input_change(options: MpcOptions, input_count: int) -> tuple[float, ...]:
+    """Return the largest change of each input in a step, () without a limit."""
+    rate = options.max_input_rate
+    if rate is None:
+        return ()
+    rates = [float(rate)] * input_count if isinstance(rate, (int, float)) else [float(x) for x in rate]
+    if len(rates) != input_count or not all(x > 0.0 for x in rates):
+        raise ValueError(f"max_input_rate = {rate!r:.60}: expected a positive number or {input_count} of them")
+    return tuple(x * options.dt for x in rates)
 
 
 def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Scalar) -> Controller:

@@ -14,9 +14,9 @@ import numpy as np
 from samara.control.allocation import build_allocation
 from samara.control.mpc.options import INPUTS, MpcOptions
 from samara.control.mpc.problem import InputLimits
-from samara.core.algebra import ZERO, Quat, Vec3, conjugate, direction, matrix_from_quat
+from samara.core.algebra import ZERO, Quat, Vec3, conjugate, direction, dot, matrix_from_quat
 from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS, find_integrator
-from samara.core.ops import maximum, where
+from samara.core.ops import maximum, safe_norm, safe_sqrt, where
 from samara.core.portable_linalg import pseudoinverse
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.multirotor import derivative, state_at_rest
@@ -38,9 +38,6 @@ class Tangent(NamedTuple):
     v_W: Vec3
     theta_B: Vec3
     omega_B: Vec3
-
-
-ATTITUDE_AND_RATE = tuple(range(6, 12))  # indices of δθ and δω
 
 
 DOCUMENTED_LIMITS = InputLimits((0.0, -0.02, -0.02, -0.01), (0.72, 0.02, 0.02, 0.01))
@@ -218,8 +215,9 @@ def _max_torque(per_torque: Any, hover_thrusts: Any, thrust_ranges: Any) -> floa
 
 
 def displace(state: State, delta: Tangent) -> State:
-    """x ⊕ δ: p + δp, v + δv, q ⊗ (1, ½ δθ), ω + δω, to first order in δ"""
-    rotation = Quat(1.0, *(delta.theta_B * 0.5))
+    """x ⊕ δ: p + δp, v + δv, q ⊗ (√(1 − |½ δθ|²), ½ δθ), ω + δω: the inverse of `difference` up to half a turn"""
+    half = delta.theta_B * 0.5
+    rotation = Quat(safe_sqrt(maximum(1.0 - dot(half, half), 0.0)), *half)
     return state._replace(
         p_W=state.p_W + delta.p_W,
         v_W=state.v_W + delta.v_W,
@@ -229,7 +227,7 @@ def displace(state: State, delta: Tangent) -> State:
 
 
 def difference(state: State, origin: State) -> Tangent:
-    """x ⊖ x₀: δθ = 2 vec(q₀* ⊗ q), the same for q and −q; the inverse of `displace` to first order"""
+    """x ⊖ x₀: δθ = 2 vec(q₀* ⊗ q), the same for q and −q; the inverse of `displace`"""
     rotation = conjugate(origin.q_WB) * state.q_WB
     return Tangent(
         state.p_W - origin.p_W,
@@ -239,13 +237,12 @@ def difference(state: State, origin: State) -> Tangent:
     )
 
 
-def level_state(x: Sequence[Any], length: Callable[[Any, Any], Any]) -> list[Any]:
-    """Components of a state at rest and upright with the same heading: q ∥ (w, 0, 0, z), or 1 if that is zero"""
-    w, _, _, z = x[6:10]
-    norm = length(w, z)
-    is_valid = norm > 1e-6
-    safe_norm = where(is_valid, norm, 1.0)
-    return [0.0] * 6 + [where(is_valid, w / safe_norm, 1.0), 0.0, 0.0, where(is_valid, z / safe_norm, 0.0)] + [0.0] * 3
+def level_quat(q_WB: Quat) -> Quat:
+    """The upright attitude with the same heading: q ∥ (w, 0, 0, z), or 1 if that is zero"""
+    length = safe_norm(q_WB.w, q_WB.z)
+    is_valid = length > 1e-6
+    safe_length = where(is_valid, length, 1.0)
+    return Quat(where(is_valid, q_WB.w / safe_length, 1.0), 0.0, 0.0, where(is_valid, q_WB.z / safe_length, 0.0))
 
 
 def thrust_axis(state: State) -> Vec3:

@@ -14,9 +14,20 @@ from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CompiledLoops,
 from samara.compiler.trace.folding_tape import trace_program
 from samara.compiler.trace.program import Program
 from samara.compiler.trace.symbolic import depends_on, jacobian, program_from_symbols, substitute, symbols
-from samara.control.mpc.iteration import RolloutChoice, choose_rollout
+from samara.control.mpc.iteration import GapSums, Progress, RolloutChoice, choose_rollout
 from samara.control.mpc.options import MAX_STEP_SIZES
-from samara.control.mpc.problem import Problem, Residuals, Scalars, Tree, apply_feedback, is_zero, total_cost
+from samara.control.mpc.problem import (
+    Problem,
+    Residuals,
+    Scalars,
+    Tree,
+    apply_feedback,
+    is_zero,
+    penalty_growth,
+    total_cost,
+    update_multiplier,
+)
+from samara.core.ops import maximum
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
@@ -45,7 +56,7 @@ class Pattern(NamedTuple):
 class Linearisation(NamedTuple):
     """[A B] of one step, gradient and Gauss–Newton Hessian of its cost by (δx, u); and those of the end by δx.
 
-    `symbols` are x, u, the previous input, goal and parameters.
+    `symbols` are x, u, the previous input, the data of the step and parameters.
     """
 
     symbols: list[list[Scalar]]
@@ -54,10 +65,10 @@ class Linearisation(NamedTuple):
     curvature: Pattern
     final_slope: Scalars
     final_curvature: dict[MatrixIndex, Scalar]
-    is_smooth: bool  # whether the change of the inputs has a weight
+    is_smooth: bool  # whether the change of the inputs has a weight or a limit
 
     def step_program(self, places: Sequence[MatrixIndex]) -> Program:
-        """(x, u, u₋, goal, parameters) → the varying entries of [A B], the gradient, and the entries of the Hessian at
+        """(x, u, u₋, data, parameters) → the varying entries of [A B], the gradient, and the entries of the Hessian at
         `places`."""
         curvature = {**self.curvature.constant, **self.curvature.varying}
         results = ([*self.jacobian.varying.values()], self.slope, [curvature[place] for place in places])
@@ -68,10 +79,10 @@ class Linearisation(NamedTuple):
         return program_from_symbols(self.symbols[-1:], [[self.curvature.constant[place] for place in places]])
 
     def end_program(self) -> Program:
-        """(x, goal, parameters) → V below its diagonal, v, and sums of 0."""
-        x, _, _, goal, parameters = self.symbols
+        """(x, data, parameters) → V below its diagonal, v, and sums of 0."""
+        x, _, _, data, parameters = self.symbols
         V = [self.final_curvature.get(place, 0.0) for place in below_diagonal(len(self.final_slope))]
-        return program_from_symbols([x, goal, parameters], [V, self.final_slope, [0.0] * SUM_COUNT])
+        return program_from_symbols([x, data, parameters], [V, self.final_slope, [0.0] * SUM_COUNT])
 
 
 def below_diagonal(size: int) -> list[MatrixIndex]:
@@ -82,18 +93,18 @@ def below_diagonal(size: int) -> list[MatrixIndex]:
 def linearise(problem: Problem) -> Linearisation:
     """Return the exact derivatives of one step by (δx, δu) at 0, and the Gauss–Newton Hessian Σ w ∇r ∇rᵀ of the cost."""
     sizes, n = problem.sizes, problem.sizes.tangent
-    templates = (problem.state, problem.command, problem.command, problem.goal, problem.parameters)
+    templates = (problem.state, problem.command, problem.command, problem.data, problem.parameters)
     *vectors, delta = symbols(*(len(flatten(template)) for template in templates), sizes.width)
-    x, u, previous, goal, parameters = (
+    x, u, previous, data, parameters = (
         unflatten(template, iter(vector)) for template, vector in zip(templates, vectors, strict=True)
     )
     displaced = problem.displace(x, unflatten(problem.tangent, iter(delta[:n])))
     displaced_u = tuple(a + b for a, b in zip(u, delta[n:], strict=True))
     next_displaced, next_nominal = problem.step(displaced, displaced_u, parameters), problem.step(x, u, parameters)
-    residuals = problem.stage_residuals(displaced, displaced_u, previous, goal, parameters)
+    residuals = problem.stage_residuals(displaced, displaced_u, previous, data, parameters)
     _require_sizes(problem, len(flatten(next_displaced)), *map(len, problem.limits(parameters)))
     slope, curvature = _gauss_newton(residuals, delta)
-    final_slope, final_curvature = _gauss_newton(problem.final(displaced, goal, parameters), delta)
+    final_slope, final_curvature = _gauss_newton(problem.final_residuals(displaced, data, parameters), delta)
     entries = jacobian(
         flatten(problem.difference(next_displaced, next_nominal)), delta, values=dict.fromkeys(range(sizes.width), 0.0)
     )
@@ -104,7 +115,7 @@ def linearise(problem: Problem) -> Linearisation:
         _sort_entries((sizes.width, sizes.width), curvature, [leaf for vector in vectors[:-1] for leaf in vector]),
         final_slope[:n],
         {place: entry for place, entry in final_curvature.items() if max(place) < n},
-        not is_zero(problem.smoothing(parameters)),
+        problem.max_change is not None or not is_zero(problem.smoothing(parameters)),
     )
 
 
@@ -240,36 +251,41 @@ class Arrays:
 
 class RolloutArrays(NamedTuple):
     """Arrays of rollouts: `rollouts` in their lanes, from the state and previous input `start`, around a `nominal`
-    trajectory."""
+    trajectory; `gaps` of that trajectory, if it has any."""
 
     rollouts: StepArray
     nominal: StepArray
     goals: StepArray
     start: StepArray
     gains: tuple[ArraySpec, ArraySpec]  # K by rows, k
+    gaps: StepArray | None = None
 
 
 def rollout_loops(problem: Problem, arrays: RolloutArrays) -> tuple[ArrayLoop, ...]:
-    """Roll out the feedback around a nominal trajectory, x' = step(x, u), and sum up the cost."""
-    size, (tried, nominal, goals, start, gains) = problem.sizes, arrays
+    """Roll out the feedback around a nominal trajectory, x' = step(x, u) ⊕ (α − 1) d, and sum up the cost."""
+    size, (tried, nominal, goals, start, gains, gaps) = problem.sizes, arrays
     n, m, width = size.state, size.command, size.width
     state, previous = tried.step_values(n, later=1), tried.step_values(m, n)
     cost, alpha = (StepArray(name, 1, tried.width, 1).fixed_values() for name in ("cost", "alpha"))
-    goal, parameters = (
-        (goals.step_values(size.goal), problem.goal),
+    data, parameters = (
+        (goals.step_values(size.data), problem.data),
         (shared_spec("parameters", size.parameters), problem.parameters),
     )
 
     def step(*arguments: Tree) -> Tree:
-        x, u_before, x_nominal, u_before_nominal, u_nominal, K, k, alpha, goal, parameters, cost = arguments
+        x, u_before, x_nominal, u_before_nominal, u_nominal, K, k, alpha, data, parameters, cost, *gap = arguments
         error = [
             *flatten(problem.difference(x, x_nominal)),
             *(a - b for a, b in zip(u_before, u_before_nominal, strict=True)),
         ]
         rows = [K[a * width : (a + 1) * width] for a in range(m)]
         u = tuple(apply_feedback(u_nominal, k, rows, error, alpha, problem.limits(parameters)))
-        residuals = problem.stage_residuals(x, u, u_before, goal, parameters)
-        return u, problem.step(x, u, parameters), cost + total_cost(residuals)
+        residuals = problem.stage_residuals(x, u, u_before, data, parameters)
+        next_x = problem.step(x, u, parameters)
+        if gap:
+            rest = [(alpha - 1.0) * d for d in gap[0]]
+            next_x = problem.displace(next_x, unflatten(problem.tangent, iter(rest)))
+        return u, next_x, cost + total_cost(residuals)
 
     step_pass = trace_pass(
         step,
@@ -281,9 +297,10 @@ def rollout_loops(problem: Problem, arrays: RolloutArrays) -> tuple[ArrayLoop, .
             nominal.step_values(m, n, later=1),
             *gains,
             (alpha, 0.0),
-            goal,
+            data,
             parameters,
             (cost, 0.0),
+            *([] if gaps is None else [gaps.step_values(size.tangent)]),
         ),
         (tried.step_values(m, n, later=1), tried.step_values(n, later=2), cost),
         tried.width,
@@ -295,23 +312,174 @@ def rollout_loops(problem: Problem, arrays: RolloutArrays) -> tuple[ArrayLoop, .
         tried.width,
     )
     final_pass = trace_pass(
-        lambda x, goal, parameters, cost: (cost + total_cost(problem.final(x, goal, parameters)),),
-        ((state, problem.state), goal, parameters, (cost, 0.0)),
+        lambda x, data, parameters, cost: (cost + total_cost(problem.final_residuals(x, data, parameters)),),
+        ((state, problem.state), data, parameters, (cost, 0.0)),
         (cost,),
         tried.width,
     )
     return ArrayLoop((first_pass,), position="start"), ArrayLoop((step_pass,)), ArrayLoop((final_pass,), position="end")
 
 
-def choose_loops(costs: ArraySpec, sizes: ArraySpec, width: int) -> tuple[ArrayLoop, ...]:
+def choose_loops(costs: ArraySpec, sizes: ArraySpec, width: int, has_gaps: bool = False) -> tuple[ArrayLoop, ...]:
     """Choose the rollout that is the next nominal trajectory."""
-    best_cost, damping = (StepArray(name, 1, width, 1).fixed_values() for name in ("least", "damping"))
-    sums, fields = StepArray("sums", SUM_COUNT, width, 1).fixed_values(SUM_COUNT), len(RolloutChoice._fields)
+    progress = tuple(StepArray(name, 1, width, 1).fixed_values() for name in ("least", "damping", "gap_weight"))
+    fields, gap_count = len(RolloutChoice._fields), len(GapSums._fields)
+    sums = StepArray("sums", SUM_COUNT, width, 1).fixed_values(SUM_COUNT)
+    gap_sums = StepArray("gap_sums", gap_count, width, 1).fixed_values(gap_count)
 
-    def choose_next(costs: Tree, sizes: Tree, cost: Tree, damping: Tree, tolerance: Tree, sums: Tree) -> Tree:
-        choice = choose_rollout(costs, sizes, cost, sums[0], sums[1], damping, tolerance)
-        return choice, choice.cost, choice.damping
+    def choose_next(
+        costs: Tree, sizes: Tree, cost: Tree, damping: Tree, gap_weight: Tree, tolerance: Tree, sums: Tree, *gaps: Tree
+    ) -> Tree:
+        choice = choose_rollout(
+            costs,
+            sizes,
+            Progress(cost, damping, gap_weight),
+            sums[0],
+            sums[1],
+            tolerance,
+            *(GapSums(*values) for values in gaps),
+        )
+        return choice, choice.cost, choice.damping, choice.gap_weight
 
-    scalars = ((best_cost, 0.0), (damping, 0.0), (shared_spec("tolerance"), 0.0))
-    outputs = (StepArray("choice", fields, width, 1).fixed_values(fields), best_cost, damping)
-    return (ArrayLoop((trace_pass(choose_next, (costs, sizes, *scalars, sums), outputs, width),), position="start"),)
+    inputs = (
+        costs,
+        sizes,
+        *((array, 0.0) for array in progress),
+        (shared_spec("tolerance"), 0.0),
+        sums,
+        *([gap_sums] if has_gaps else []),
+    )
+    outputs = (StepArray("choice", fields, width, 1).fixed_values(fields), *progress)
+    return (ArrayLoop((trace_pass(choose_next, inputs, outputs, width),), position="start"),)
+
+
+class TrajectoryArrays(NamedTuple):
+    """Arrays of a trajectory: states and inputs of `nominal`, and the `goals`; one problem in each lane."""
+
+    nominal: StepArray
+    goals: StepArray
+    width: int
+
+
+def _stage_inputs(problem: Problem, arrays: TrajectoryArrays) -> tuple[tuple[ArraySpec, Tree], ...]:
+    """x, u, u₋, data and parameters of a step."""
+    size, nominal = problem.sizes, arrays.nominal
+    return (
+        (nominal.step_values(size.state, later=1), problem.state),
+        (nominal.step_values(size.command, size.state, later=1), problem.command),
+        (nominal.step_values(size.command, size.state), problem.command),
+        (arrays.goals.step_values(size.data), problem.data),
+        (shared_spec("parameters", size.parameters), problem.parameters),
+    )
+
+
+def evaluate_loops(problem: Problem, arrays: TrajectoryArrays) -> tuple[ArrayLoop, ...]:
+    """Sum up the cost of a trajectory, "least" with and "task" without the penalties; the largest g of each constraint,
+    "violation"; and the largest |max(g, −y)|, "unsettled", 0 if no update changes the multipliers."""
+    count, width = problem.sizes.constraints, arrays.width
+    least, task, unsettled = (StepArray(name, 1, width, 1).fixed_values() for name in ("least", "task", "unsettled"))
+    violation = StepArray("violation", max(count, 1), width, 1).fixed_values(count)
+    x, u, u_before, data, parameters = _stage_inputs(problem, arrays)
+    totals = ((least, 0.0), (task, 0.0), violation, (unsettled, 0.0))
+
+    def add(
+        residuals: Residuals, g: list[Scalar], data: Tree, least: Scalar, task: Scalar, violation: Scalars, change: Scalar
+    ) -> Tree:
+        plain = residuals[: len(residuals) - len([x for x in g if not (isinstance(x, float) and x == -1.0)])]
+        largest = tuple(maximum(old, new) for old, new in zip(violation, g, strict=True))
+        for x, shift in zip(g, data.multipliers.shifts if data.multipliers else (), strict=True):
+            step = maximum(x, -shift)
+            change = maximum(change, maximum(step, -step))
+        return least + total_cost(residuals), task + total_cost(plain), largest, change
+
+    def stage(x: Tree, u: Tree, u_before: Tree, data: Tree, parameters: Tree, *totals: Tree) -> Tree:
+        residuals = problem.stage_residuals(x, u, u_before, data, parameters)
+        return add(residuals, problem.stage_violations(x, u, u_before, data, parameters), data, *totals)
+
+    def final(x: Tree, data: Tree, parameters: Tree, *totals: Tree) -> Tree:
+        residuals = problem.final_residuals(x, data, parameters)
+        return add(residuals, problem.final_violations(x, data, parameters), data, *totals)
+
+    targets = (least, task, violation, unsettled)
+    zero = trace_pass(lambda: (0.0, 0.0, (-1.0,) * count, 0.0), (), targets, width)
+    stage_pass = trace_pass(stage, (x, u, u_before, data, parameters, *totals), targets, width)
+    final_pass = trace_pass(final, (x, data, parameters, *totals), targets, width)
+    return (
+        ArrayLoop((zero,), position="start"),
+        ArrayLoop((stage_pass,)),
+        ArrayLoop((final_pass,), position="end"),
+    )
+
+
+def multiplier_loops(problem: Problem, arrays: TrajectoryArrays) -> tuple[ArrayLoop, ...]:
+    """Update the multipliers of a trajectory after "violation" has been evaluated; "worst" is the largest violation before."""
+    size, count, width, goals = problem.sizes, problem.sizes.constraints, arrays.width, arrays.goals
+    growth, worst = (StepArray(name, 1, width, 1).fixed_values() for name in ("growth", "worst"))
+    x, u, u_before, data, parameters = _stage_inputs(problem, arrays)
+    target = goals.step_values(1 + count, size.data - count - 1)
+
+    def grow(violation: Scalars, worst: Scalar, penalty: Scalar) -> Tree:
+        largest = violation[0]
+        for g in violation[1:]:
+            largest = maximum(largest, g)
+        return penalty_growth(largest, worst, penalty), largest
+
+    def update(g: list[Scalar], data: Tree, growth: Scalar) -> Tree:
+        penalty, shifts = data.multipliers.penalty, data.multipliers.shifts
+        return ((penalty * growth, *(update_multiplier(*pair, growth) for pair in zip(g, shifts, strict=True))),)
+
+    def stage(x: Tree, u: Tree, u_before: Tree, data: Tree, parameters: Tree, growth: Scalar) -> Tree:
+        return update(problem.stage_violations(x, u, u_before, data, parameters), data, growth)
+
+    def final(x: Tree, data: Tree, parameters: Tree, growth: Scalar) -> Tree:
+        return update(problem.final_violations(x, data, parameters), data, growth)
+
+    violation = StepArray("violation", count, width, 1).fixed_values(count)
+    penalty = (goals.fixed_values(1, size.data - count - 1), 0.0)
+    factor = (growth, 1.0)
+    return (
+        ArrayLoop((trace_pass(grow, (violation, (worst, 0.0), penalty), (growth, worst), width),), position="start"),
+        ArrayLoop((trace_pass(stage, (x, u, u_before, data, parameters, factor), (target,), width),)),
+        ArrayLoop((trace_pass(final, (x, data, parameters, factor), (target,), width),), position="end"),
+    )
+
+
+def guess_loops(problem: Problem, arrays: TrajectoryArrays, start: StepArray) -> tuple[ArrayLoop, ...]:
+    """Write the problem's guess into the nominal trajectory: states that need not follow from each other, and its command."""
+    assert problem.guess is not None
+    size, nominal, goals = problem.sizes, arrays.nominal, arrays.goals
+    n, m = size.state, size.command
+    parts = [start.fixed_values(n), start.fixed_values(m, n)]
+    first = trace_pass(
+        lambda x, before: (x, before), parts, (nominal.step_values(n, later=1), nominal.step_values(m, n)), arrays.width
+    )
+    guess = problem.guess
+    step = trace_pass(
+        lambda x, data: (problem.command, guess(x, data.goal)),
+        ((parts[0], problem.state), (goals.step_values(size.data, later=1), problem.data)),
+        (nominal.step_values(m, n, later=1), nominal.step_values(n, later=2)),
+        arrays.width,
+    )
+    return ArrayLoop((first,), position="start"), ArrayLoop((step,))
+
+
+def gap_program(problem: Problem) -> Program:
+    """(x, u, x', parameters) → d = step(x, u) ⊖ x'"""
+    return trace_program(
+        lambda x, u, next_x, parameters: (problem.difference(problem.step(x, u, parameters), next_x),),
+        problem.state,
+        problem.command,
+        problem.state,
+        problem.parameters,
+    )
+
+
+def change_pass(problem: Problem, arrays: Sequence[ArraySpec], target: ArraySpec, width: int) -> Pass:
+    """(u, u₋, data, parameters) → second and first derivatives of the cost by the change of each input"""
+    templates = (problem.command, problem.command, problem.data, problem.parameters)
+
+    def change(*arguments: Tree) -> Tree:
+        weights, slopes = problem.change_terms(*arguments)
+        return ((*weights, *slopes),)
+
+    return trace_pass(change, tuple(zip(arrays, templates, strict=True)), (target,), width)

@@ -94,45 +94,45 @@ def extrapolate_reference(reference: Reference, time: Scalar, shaping: Shaping) 
 
 _PATH, _TARGET, _REFERENCE = PathPoint(ZERO, ZERO), PathTarget(ZERO, ZERO, 0.0), Reference(ZERO)
 _PATH_SIZE, _TARGET_SIZE, _FIELDS = (len(flatten(template)) for template in (_PATH, _TARGET, _REFERENCE))
-GOALS, TIMES, AHEAD = (
-    StepArray("goals", len(flatten(DEFAULT_TARGET))),
-    StepArray("times", 1),
-    StepArray("ahead", _FIELDS),
-)
+GOAL_SIZE = len(flatten(DEFAULT_TARGET))
+TIMES, AHEAD = StepArray("times", 1), StepArray("ahead", _FIELDS)
 SHAPING, PUSH = (shared_spec("shaping", len(Shaping())), Shaping()), (shared_spec("push", len(ZERO)), ZERO)
 
 
 @lru_cache(maxsize=16)
-def point_goals(model: PredictionModel, width: int = 1, dtype: str = "float64") -> CompiledLoops:
-    """path, target, shaping, push → goals, path: one step of the horizon per iteration, one problem per lane"""
+def point_goals(model: PredictionModel, row: int, width: int = 1, dtype: str = "float64") -> CompiledLoops:
+    """path, target, shaping, push → goals, path: one step of the horizon per iteration, one problem per lane
+
+    `row` is the size of a row of the goals, whose other values are left alone.
+    """
     path, target = StepArray("path", _PATH_SIZE, width, 1), StepArray("target", _TARGET_SIZE, width, 1)
 
     def step(path: PathPoint, target: PathTarget, shaping: Shaping, push_W: Vec3) -> Tree:
         return step_shaped_path(path, target, shaping, model, push_W)[::-1]
 
     inputs = ((path.fixed_values(_PATH_SIZE), _PATH), (target.fixed_values(_TARGET_SIZE), _TARGET), SHAPING, PUSH)
-    outputs = (StepArray("goals", GOALS.row, width, 1).step_values(GOALS.row), path.fixed_values(_PATH_SIZE))
+    outputs = (StepArray("goals", row, width, 1).step_values(GOAL_SIZE), path.fixed_values(_PATH_SIZE))
     return compile_loops((ArrayLoop((trace_pass(step, inputs, outputs, width),)),), dtype)
 
 
 @lru_cache(maxsize=16)
-def reference_goals(model: PredictionModel) -> CompiledLoops:
+def reference_goals(model: PredictionModel, row: int) -> CompiledLoops:
     """reference, times, shaping, push → goals: a reference of one instant, extrapolated"""
     inputs = ((TIMES.lane_values(1), 0.0), (shared_spec("reference", _FIELDS), _REFERENCE), SHAPING)
-    return _goal_loops(lambda time, reference, shaping: extrapolate_reference(reference, time, shaping), model, inputs)
+    return _goal_loops(lambda time, reference, shaping: extrapolate_reference(reference, time, shaping), model, row, inputs)
 
 
 @lru_cache(maxsize=16)
-def trajectory_goals(model: PredictionModel, trajectory: Trajectory) -> CompiledLoops | None:
+def trajectory_goals(model: PredictionModel, row: int, trajectory: Trajectory) -> CompiledLoops | None:
     """times, push → goals; None for a trajectory that cannot be traced"""
     try:
-        return _goal_loops(trajectory.evaluate, model, ((TIMES.lane_values(1), 0.0),))
+        return _goal_loops(trajectory.evaluate, model, row, ((TIMES.lane_values(1), 0.0),))
     except TypeError:
         return None
 
 
 @lru_cache(maxsize=16)
-def look_ahead_goals(model: PredictionModel) -> CompiledLoops:
+def look_ahead_goals(model: PredictionModel, row: int) -> CompiledLoops:
     """ahead, push → goals: a reference for every step; and the sum of all values, which is finite if they are"""
     total = (shared_spec("total"), 0.0)
 
@@ -147,12 +147,13 @@ def look_ahead_goals(model: PredictionModel) -> CompiledLoops:
         ArrayLoop((zero,), position="start"),
         ArrayLoop((trace_pass(add, (AHEAD.step_values(_FIELDS), total), total[:1]),)),
     )
-    return _goal_loops(lambda reference: reference, model, ((AHEAD.lane_values(_FIELDS), _REFERENCE),), sums)
+    return _goal_loops(lambda reference: reference, model, row, ((AHEAD.lane_values(_FIELDS), _REFERENCE),), sums)
 
 
 def _goal_loops(
     reference: Callable[..., Reference],
     model: PredictionModel,
+    row: int,
     inputs: Sequence[tuple[ArraySpec, Tree]],
     final_loops: tuple[ArrayLoop, ...] = (),
 ) -> CompiledLoops:
@@ -160,18 +161,19 @@ def _goal_loops(
     goal_pass = trace_pass(
         lambda *arguments: (mpc_target(reference(*arguments[:-1]), model, arguments[-1]),),
         (*inputs, PUSH),
-        (GOALS.lane_values(GOALS.row),),
+        (StepArray("goals", row).lane_values(GOAL_SIZE),),
         LANES,
     )
     return compile_loops((ArrayLoop((goal_pass,), tile=LANES), *final_loops))
 
 
 class PointGoalWriter:
-    """Writer of the shaped path to a point into `goals`, (N + 1, 12) or (N + 1, 12, width) with one problem per lane."""
+    """Writer of the shaped path to a point into the first 12 columns of `goals`, (N + 1, ·) or (N + 1, ·, width) with one
+    problem per lane."""
 
     def __init__(self, model: PredictionModel, shaping: Shaping, goals: Array, push: Array) -> None:
         width, dtype = goals.shape[2] if goals.ndim == 3 else 1, goals.dtype.name
-        self._loops, self._steps = point_goals(model, width, dtype), len(goals)
+        self._loops, self._steps = point_goals(model, goals.shape[1], width, dtype), len(goals)
         self._arrays = Arrays(dtype, path=(_PATH_SIZE, width), target=(_TARGET_SIZE, width), shaping=len(shaping))
         self._arrays["shaping"][:] = shaping
         self._table = self._arrays.table(self._loops, push=push, goals=goals)
@@ -185,10 +187,12 @@ class PointGoalWriter:
 class GoalWriter:
     """Writer of the goals of one problem for any type of target; reads `push` (3,)."""
 
-    def __init__(self, model: PredictionModel, shaping: Shaping, goals: Array, push: Array) -> None:
+    def __init__(
+        self, model: PredictionModel, shaping: Shaping, goals: Array, push: Array, delay: float = 0.0
+    ) -> None:
         rows = -(-len(goals) // LANES) * LANES
         self._model, self._shaping, self._goals, self._steps = model, shaping, goals, len(goals)
-        self._clock = np.arange(rows) * model.dt
+        self._clock = delay + np.arange(rows) * model.dt
         self._arrays = Arrays(shaping=len(shaping), times=rows, reference=_FIELDS, ahead=(rows, _FIELDS), total=1)
         self._arrays["shaping"][:], self._push = shaping, push
         self.ahead = self._arrays["ahead"][: self._steps]
@@ -271,7 +275,7 @@ class GoalWriter:
     ) -> tuple[CompiledLoops | None, int]:
         key = (compile_goals, *arguments)
         if key not in self._compiled_loops:
-            loops = compile_goals(self._model, *arguments)
+            loops = compile_goals(self._model, self._goals.shape[1], *arguments)
             table = 0 if loops is None else self._arrays.table(loops, goals=self._goals, push=self._push)
             self._compiled_loops[key] = loops, table
         return self._compiled_loops[key]

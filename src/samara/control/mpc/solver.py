@@ -4,18 +4,20 @@ Lanes run along the horizon if its steps are independent (derivatives), along th
 (backward pass), and along the step sizes of the line search (rollouts). Between the calls everything stays in these arrays:
 
     tried     2 × (N + 2, n + m, 8)    states and inputs of eight rollouts; row k + 1 is step k, row 0 the previous input
-    goals     (N + 1, ·)
+    goals     (N + 1, ·)               goals, and the multipliers of the constraints
+    gaps      (N, n)                   of a trajectory whose states do not follow from each other yet
     stages    (N, ·)                   [A B] by rows of C columns, the cost's gradient, the rows of its Hessian that vary
     gains     (N + 1, m C + m)         K by rows (of x, then of the previous input), then k
     scratch                            V, v, Q, S M, q and Q_ux − D K of one stage, by rows of C columns, and its box step
 
 The nominal trajectory is one lane of one `tried`; the next eight rollouts go into the other, and the best of them becomes the
-nominal one by a change of address.
+nominal one by a change of address. A cold start is a trajectory with gaps, for which the calls are other ones (`shooting`); a
+full step closes them. Constraints are an augmented Lagrangian: whenever the cost has settled, the multipliers are updated.
 """
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from time import perf_counter
 from typing import NamedTuple
 
@@ -25,8 +27,10 @@ from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, Call, CallChai
 from samara.control.mpc.iteration import (
     BOX_ITERATIONS,
     TRACED,
+    MAX_CLOSED_GAP,
     BoxStep,
     Factors,
+    GapSums,
     RolloutChoice,
     Smoothing,
     StageInputs,
@@ -34,12 +38,13 @@ from samara.control.mpc.iteration import (
     expand_stage,
     gain_rows,
     input_step,
+    shift_value,
     smoothing_terms,
     stage_value,
     traced_column,
 )
 from samara.control.mpc.options import LINE_SEARCH_STEPS
-from samara.control.mpc.problem import Problem, Scalars, Tree
+from samara.control.mpc.problem import INITIAL_PENALTY, MAX_VIOLATION, Problem, Scalars, Tree
 from samara.control.mpc.programs import (
     LANES,
     SUM_COUNT,
@@ -48,11 +53,17 @@ from samara.control.mpc.programs import (
     MatrixIndex,
     RolloutArrays,
     StepArray,
+    TrajectoryArrays,
     aligned_zeros,
     below_diagonal,
+    change_pass,
     choose_loops,
+    evaluate_loops,
+    gap_program,
+    guess_loops,
     index_spec,
     linearise,
+    multiplier_loops,
     rollout_loops,
     shared_spec,
     trace_pass,
@@ -62,6 +73,7 @@ from samara.core.tree import flatten
 from samara.core.types import Array
 
 MAX_DAMPING = 1e6  # the solver gives up if the cost does not fall at this damping
+FIRST_TOLERANCE, TOLERANCE_DECREASE = 1e-2, 0.1  # of the cost at which the multipliers are first updated; and of the next
 
 
 class ArrayLayout:
@@ -72,7 +84,8 @@ class ArrayLayout:
         n, m = size.tangent, size.command
         columns = self.columns = -(-size.width // LANES) * LANES  # whole vectors
         self.varying_rows = tuple(sorted({i for i, _ in trace.curvature.varying}))
-        self.nominal, self.goals = StepArray("nominal", size.step, LANES), StepArray("goals", size.goal)
+        self.nominal, self.goals = StepArray("nominal", size.step, LANES), StepArray("goals", size.data)
+        self.gaps = StepArray("gaps", n)
         self.parameters = shared_spec("parameters", size.parameters)
         self.stage = np.arange((n + 1 + len(self.varying_rows)) * columns).reshape(-1, columns)
         self.slope = int(self.stage[n, 0])
@@ -108,44 +121,87 @@ class ArrayLayout:
         return index_spec("gains", indices + later * self.gains, self.gains, lane)
 
 
-class CompiledSolver(NamedTuple):
-    """The calls of an iteration, and the layout of their arrays."""
+class Phases(NamedTuple):
+    """The calls of an iteration."""
 
-    rollout: CompiledLoops
     derivatives: CompiledLoops
     backward: CompiledLoops
+    rollout: CompiledLoops
     choose: CompiledLoops
-    constants: CompiledLoops
-    layout: ArrayLayout
-    literal: tuple[tuple[int, float], ...]  # entries of a stage that are constant
+
+
+class CompiledSolver:
+    """The calls of a problem, compiled when they are needed, and the layout of their arrays."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.trace = problem, linearise(problem)
+        layout = self.layout = ArrayLayout(problem, self.trace)
+        self.literal = tuple(
+            (int(layout.stage[place]), float(entry)) for place, entry in self.trace.jacobian.constant.items()
+        )
+        """Entries of a stage that are constant."""
+        self._trajectory = TrajectoryArrays(layout.nominal, layout.goals, 1)
+
+    @cached_property
+    def plain(self) -> Phases:
+        """The calls for a trajectory without gaps."""
+        return self._phases(shooting=False)
+
+    @cached_property
+    def shooting(self) -> Phases:
+        """The calls for a trajectory with gaps."""
+        return self._phases(shooting=True)
+
+    def _phases(self, shooting: bool) -> Phases:
+        problem, layout, trace = self.problem, self.layout, self.trace
+        arrays = RolloutArrays(
+            rollouts=StepArray("tried", layout.sizes.step, LANES, 1),
+            nominal=layout.nominal,
+            goals=layout.goals,
+            start=StepArray("given", layout.sizes.step),
+            gains=(layout.gain_spec(layout.K), layout.gain_spec(layout.k)),
+            gaps=layout.gaps if shooting else None,
+        )
+        return Phases(
+            _compile_derivatives(problem, trace, layout, shooting),
+            compile_backward(problem, trace, layout, shooting),
+            compile_loops(rollout_loops(problem, arrays)),
+            compile_loops(choose_loops(shared_spec("cost", LANES), shared_spec("alpha", LANES), 1, shooting)),
+        )
+
+    @cached_property
+    def constants(self) -> CompiledLoops:
+        """The rows of the Hessian that depend on the parameters alone."""
+        return _compile_constants(self.trace, self.layout)
+
+    @cached_property
+    def evaluate(self) -> CompiledLoops:
+        """The cost of a trajectory with and without penalties, and the violations."""
+        return compile_loops(evaluate_loops(self.problem, self._trajectory))
+
+    @cached_property
+    def update(self) -> CompiledLoops:
+        """The update of the multipliers."""
+        return compile_loops(multiplier_loops(self.problem, self._trajectory))
+
+    @cached_property
+    def guess(self) -> CompiledLoops:
+        """The trajectory of a cold start."""
+        return compile_loops(
+            guess_loops(self.problem, self._trajectory, StepArray("given", self.layout.sizes.step))
+        )
 
 
 @lru_cache(maxsize=16)
 def solver_code(problem: Problem) -> CompiledSolver:
     """Compile the code of a problem; horizon, goals and parameters are arguments."""
-    trace, size = linearise(problem), problem.sizes
-    layout = ArrayLayout(problem, trace)
-    arrays = RolloutArrays(
-        rollouts=StepArray("tried", size.step, LANES, 1),
-        nominal=layout.nominal,
-        goals=layout.goals,
-        start=StepArray("given", size.step),
-        gains=(layout.gain_spec(layout.K), layout.gain_spec(layout.k)),
-    )
-    literal = tuple((int(layout.stage[place]), float(entry)) for place, entry in trace.jacobian.constant.items())
-    return CompiledSolver(
-        compile_loops(rollout_loops(problem, arrays)),
-        _compile_derivatives(trace, layout),
-        compile_backward(problem, trace, layout),
-        compile_loops(choose_loops(shared_spec("cost", LANES), shared_spec("alpha", LANES), 1)),
-        _compile_constants(trace, layout),
-        layout,
-        literal,
-    )
+    return CompiledSolver(problem)
 
 
-def _compile_derivatives(trace: Linearisation, layout: ArrayLayout) -> CompiledLoops:
-    """[A B], gradient and Hessian of eight steps of the horizon at a time"""
+def _compile_derivatives(
+    problem: Problem, trace: Linearisation, layout: ArrayLayout, shooting: bool
+) -> CompiledLoops:
+    """[A B], gradient and Hessian of eight steps of the horizon at a time; and their gaps, if there may be any"""
     size, entries = layout.sizes, {**trace.curvature.constant, **trace.curvature.varying}
     places = [place for place in entries if place[0] in layout.varying_rows]
 
@@ -153,15 +209,15 @@ def _compile_derivatives(trace: Linearisation, layout: ArrayLayout) -> CompiledL
         spec = layout.stage_spec(indices)
         return spec._replace(step_stride=LANES * spec.step_stride, lane_stride=spec.step_stride)
 
+    x, u, previous, data = (
+        layout.nominal.lane_values(size.state, later=1),
+        layout.nominal.lane_values(size.command, size.state, later=1),
+        layout.nominal.lane_values(size.command, size.state),
+        layout.goals.lane_values(size.data),
+    )
     step = Pass(
         trace.step_program(places),
-        (
-            layout.nominal.lane_values(size.state, later=1),
-            layout.nominal.lane_values(size.command, size.state, later=1),
-            layout.nominal.lane_values(size.command, size.state),
-            layout.goals.lane_values(size.goal),
-            layout.parameters,
-        ),
+        (x, u, previous, data, layout.parameters),
         (
             tile_spec([layout.stage[place] for place in trace.jacobian.varying]),
             tile_spec(layout.slope + np.arange(size.width)),
@@ -169,7 +225,14 @@ def _compile_derivatives(trace: Linearisation, layout: ArrayLayout) -> CompiledL
         ),
         LANES,
     )
-    return compile_loops((ArrayLoop((step,), tile=LANES),))
+    passes = [step]
+    if problem.max_change is not None:
+        change = StepArray("change", 2 * size.command).lane_values(2 * size.command)
+        passes.append(change_pass(problem, (u, previous, data, layout.parameters), change, LANES))
+    if shooting:
+        inputs_of_gap = (x, u, layout.nominal.lane_values(size.state, later=2), layout.parameters)
+        passes.append(Pass(gap_program(problem), inputs_of_gap, (layout.gaps.lane_values(size.tangent),), LANES))
+    return compile_loops((ArrayLoop(tuple(passes), tile=LANES),))
 
 
 def _compile_constants(trace: Linearisation, layout: ArrayLayout) -> CompiledLoops:
@@ -184,7 +247,9 @@ def _compile_constants(trace: Linearisation, layout: ArrayLayout) -> CompiledLoo
 # The backward pass -------------------------------------------------------------------------------------------------------
 
 
-def compile_backward(problem: Problem, trace: Linearisation, layout: ArrayLayout) -> CompiledLoops:
+def compile_backward(
+    problem: Problem, trace: Linearisation, layout: ArrayLayout, shooting: bool = False
+) -> CompiledLoops:
     """V and v at the end, then stage after stage from the last to the first: gains, and the sums over the horizon
 
     Q and q are computed for all columns at once, then the box step in one lane, the gains, and V and v in place. The first
@@ -193,18 +258,34 @@ def compile_backward(problem: Problem, trace: Linearisation, layout: ArrayLayout
     n, size, v = layout.sizes.tangent, layout.sizes, layout.blocks["v"]
     end = Pass(
         trace.end_program(),
-        (layout.nominal.step_values(size.state, later=1), layout.goals.step_values(size.goal), layout.parameters),
+        (layout.nominal.step_values(size.state, later=1), layout.goals.step_values(size.data), layout.parameters),
         (_value_array(layout), index_spec("scratch", v[0, :n]), shared_spec("sums", SUM_COUNT)),
         1,
     )
-    following = FollowingStage(trace, layout)
+    following = FollowingStage(problem, trace, layout)
+    gap_sums = shared_spec("gap_sums", len(GapSums._fields))
+    end_passes = (end, trace_pass(lambda: ((0.0,) * len(GapSums._fields),), (), (gap_sums,))) if shooting else (end,)
     passes = (
+        *([_gap_pass(layout, gap_sums)] if shooting else []),
         _expand_pass(trace, layout, following),
         *box_passes(problem, layout, following),
         _gain_pass(problem, layout),
         _value_pass(layout),
     )
-    return compile_loops((ArrayLoop((end,), position="end"), ArrayLoop(passes, reverse=True)))
+    return compile_loops((ArrayLoop(end_passes, position="end"), ArrayLoop(passes, reverse=True)))
+
+
+def _gap_pass(layout: ArrayLayout, gap_sums: ArraySpec) -> Pass:
+    """v ← v + V d, and the sums of the gaps"""
+    n, v = layout.sizes.tangent, index_spec("scratch", layout.blocks["v"][0, : layout.sizes.tangent])
+
+    def shift(V: Tree, v: Tree, gap: Tree, sums: Tree) -> Tree:
+        matrix = symmetric_matrix(dict(zip(below_diagonal(n), V, strict=True)), n)
+        shifted, terms = shift_value(matrix, traced_column(v), traced_column(gap))
+        return tuple(shifted.ravel()), tuple(a + b for a, b in zip(sums, terms, strict=True))
+
+    inputs = (_value_array(layout), v, layout.gaps.step_values(n), gap_sums)
+    return trace_pass(shift, inputs, (v, gap_sums))
 
 
 def _value_array(layout: ArrayLayout) -> ArraySpec:
@@ -223,15 +304,18 @@ def symmetric_matrix(entries: dict[MatrixIndex, Scalar], size: int) -> Array:
 
 
 class FollowingStage:
-    """The arrays of the next stage that smoothing needs: K, k, input, and the weight; none if the weight is the literal 0."""
+    """The arrays of the next stage that its dependence on this input needs: K, k, and either its input and the weight of the
+    change, or both derivatives of the cost by the change; none if changes cost nothing."""
 
-    def __init__(self, trace: Linearisation, layout: ArrayLayout) -> None:
+    def __init__(self, problem: Problem, trace: Linearisation, layout: ArrayLayout) -> None:
         size, self._shape = layout.sizes, layout.K.shape
-        self.is_smooth = trace.is_smooth
+        self.is_smooth, self._is_limited = trace.is_smooth, problem.max_change is not None
         self.arrays: tuple[ArraySpec, ...] = (
             layout.gain_spec(layout.K, later=1),
             layout.gain_spec(layout.k, later=1),
-            layout.nominal.step_values(size.command, size.state, later=2),
+            StepArray("change", 2 * size.command).step_values(2 * size.command, later=1)
+            if self._is_limited
+            else layout.nominal.step_values(size.command, size.state, later=2),
             StepArray("later", 1).step_values(1),
         )
         if not self.is_smooth:
@@ -242,8 +326,14 @@ class FollowingStage:
         arrays."""
         if not self.is_smooth:
             return None
-        K, k, u, (weight,) = arguments
-        return smoothing_terms(weight, np.array(K, dtype=object).reshape(self._shape), k, current, u, TRACED)
+        K, k, following, (weight,) = arguments
+        if self._is_limited:
+            m = len(k)
+            weights, slopes = ([x * weight for x in half] for half in (following[:m], following[m:]))
+        else:
+            weights = [weight] * len(k)
+            slopes = [weight * (u - before) for u, before in zip(following, current, strict=True)]
+        return smoothing_terms(weights, slopes, np.array(K, dtype=object).reshape(self._shape), k, TRACED)
 
 
 def _expand_pass(trace: Linearisation, layout: ArrayLayout, following: FollowingStage) -> Pass:
@@ -325,9 +415,9 @@ def _gain_pass(problem: Problem, layout: ArrayLayout) -> Pass:
     """K = −Q_uu⁻¹ (Q_ux, −s 1), a column of x or of the previous input in each lane; and Q_ux − D K"""
     m, columns = layout.sizes.command, layout.columns
 
-    def gains(q_u: Tree, is_x: Tree, is_previous: Tree, box: Tree, parameters: Tree) -> Tree:
-        weight = problem.smoothing(parameters)
-        rows = [q_u[a] * is_x - weight * is_previous[a] for a in range(m)]
+    def gains(q_u: Tree, is_x: Tree, is_previous: Tree, box: Tree, parameters: Tree, *change: Tree) -> Tree:
+        weights = change[0] if change else [problem.smoothing(parameters)] * m
+        rows = [q_u[a] * is_x - weights[a] * is_previous[a] for a in range(m)]
         return tuple(tuple(rows) for rows in gain_rows(box[0], rows))
 
     inputs = (
@@ -336,6 +426,7 @@ def _gain_pass(problem: Problem, layout: ArrayLayout) -> Pass:
         index_spec("masks", columns + columns * np.arange(m), lane=1),
         (layout.box, layout.box_template),
         (layout.parameters, problem.parameters),
+        *([] if problem.max_change is None else [StepArray("change", 2 * m).step_values(m)]),
     )
     outputs = (layout.gain_spec(layout.K[:, 0], lane=1), layout.lane_columns("damped"))
     return trace_pass(gains, inputs, outputs, columns)
@@ -369,31 +460,36 @@ def _value_pass(layout: ArrayLayout) -> Pass:
 class Solution(NamedTuple):
     """History of a solution; its trajectory stays in the solver until the next one.
 
-    `gradient_norm` is √Σ|Q_u|² over the inputs that are not at a limit.
+    `cost` is without penalties; `cost_history` has them. `gradient_norm` is √Σ|Q_u|² over the inputs that are not at a
+    limit, the residual of the KKT conditions; `gap` is the largest |d|, and `violations` are the largest g of each constraint.
     """
 
     cost: float
     iterations: int
     converged: bool
+    feasible: bool
     cost_history: tuple[float, ...]
     step_sizes: tuple[float, ...]
     gradient_norm: float
+    gap: float
+    violations: tuple[float, ...]
     seconds: tuple[float, float, float, float]  # the start, derivatives, backward passes, rollouts
 
 
 class _Calls(NamedTuple):
-    """Addresses of the tables of the three calls while one lane of one side is the nominal trajectory; and a complete
+    """Addresses of the tables of the calls while one lane of one side is the nominal trajectory; and a complete
     iteration as one call, with new derivatives or with the present ones."""
 
     derivatives: int
     backward: int
     rollout: int
+    choose: int
     iteration: CallChain
     without_derivatives: CallChain
 
 
 class Solver:
-    """iLQR for one problem: write `goals` (N + 1, ·) and `parameters`, then `solve` from a state.
+    """Solver of one problem: write `goals` (N + 1, ·) and `parameters`, then `solve` from a state.
 
     Afterwards `states` (N + 1, ·), `controls` (N, m) and `gains` (N, m, ·) are those of the solution.
     """
@@ -407,9 +503,11 @@ class Solver:
         self.problem, self.horizon, self._code = problem, horizon, code
         rows = -(-horizon // LANES) * LANES + LANES  # derivatives are computed for whole tiles
         arrays = self._arrays = Arrays(
-            goals=(rows + 1, size.goal),
+            goals=(rows + 1, size.data),
             stages=(rows, layout.stage.size),
             gains=(horizon + 1, layout.gains),
+            gaps=(rows, size.tangent),
+            change=(rows + 1, 2 * m),
             scratch=layout.scratch,
             later=horizon,
             alpha=LANES,
@@ -418,68 +516,83 @@ class Solver:
             curvature=(size.width, layout.columns),
             masks=(1 + m, layout.columns),
             damping=1,
+            gap_weight=1,
             sums=SUM_COUNT,
+            gap_sums=len(GapSums._fields),
             given=n + m,
             least=1,
+            task=1,
+            unsettled=1,
+            violation=max(size.constraints, 1),
+            growth=1,
+            worst=1,
             tolerance=1,
             choice=len(RolloutChoice._fields),
         )
         self.goals, self.parameters = arrays["goals"][: horizon + 1], arrays["parameters"]
-        arrays["goals"][:], self.parameters[:] = flatten(problem.goal), flatten(values)
+        arrays["goals"][:], self.parameters[:] = flatten(problem.data), flatten(values)
+        self.multipliers = self.goals[:, problem.goal_size + 1 :]
+        """(N + 1, 1 + constraints): the weight of the penalties, and the shift of each constraint."""
         arrays["alpha"][:] = [*step_sizes, *(step_sizes[-1],) * (LANES - len(step_sizes))]
-        arrays["later"][:-1] = problem.smoothing(values)
+        arrays["later"][:-1] = 1.0 if problem.max_change is not None else problem.smoothing(values)
         arrays["masks"][0, : size.tangent] = 1.0
         arrays["masks"][1:, size.tangent : size.width] = np.eye(m)
         for index, literal in code.literal:
             arrays["stages"][:, index] = literal
         self._level_input = np.array(problem.command)
         self._tried = aligned_zeros(2, rows + 2, n + m, LANES)
-        self._start, self._level = (aligned_zeros(rows + 2, n + m, LANES) for _ in range(2))
+        self._start = aligned_zeros(rows + 2, n + m, LANES)
         self._nominal = [[side.reshape(-1)[lane:] for lane in range(LANES)] for side in self._tried]
-        for trajectory in (*self._tried, self._start, self._level):
+        for trajectory in (*self._tried, self._start):
             trajectory[:, :n] = np.array(flatten(problem.state))[:, None]
-        self._level[1:, n:] = self._level_input[:, None]
-        self._start_gains, self._level_gains = (aligned_zeros(horizon + 1, layout.gains) for _ in range(2))
-        blend = aligned_zeros(LANES)
+        self._start_gains, blend = aligned_zeros(horizon + 1, layout.gains), aligned_zeros(LANES)
         blend[1:] = 1.0
         self._start_inputs = self._start[1 : horizon + 1, n:, 0]
         self._start_steps = self._start_gains[:horizon, m * layout.columns :]
-        warm = {"nominal": self._start, "gains": self._start_gains, "alpha": blend}
-        cold = {"nominal": self._level, "gains": self._level_gains}
-        self._warm, self._cold = (
-            arrays.table(code.rollout, tried=self._tried[0], **replacements) for replacements in (warm, cold)
+        self._warm = arrays.table(
+            code.plain.rollout, tried=self._tried[0], nominal=self._start, gains=self._start_gains, alpha=blend
         )
-        self._choose = arrays.table(code.choose)
-        self._calls = [[self._build_calls(side, lane) for lane in range(LANES)] for side in (0, 1)]
-        self._side, self._lane = 0, 0
+        self._tables: dict[tuple[bool, int, int], _Calls] = {}
+        self._reports: dict[tuple[str, int, int], int] = {}
+        self._side, self._lane, self._has_gaps = 0, 0, False
         code.constants.call(arrays.table(code.constants), 1)
-        if problem.start is not None:
-            self._compute_level_gains(list(problem.start.columns))
 
-    def _compute_level_gains(self, columns: list[int]) -> None:
-        """Compute some columns of the feedback at the problem's template state and input by a backward pass at that point."""
-        self._tried[0, :, self.problem.sizes.state :] = self._level_input[:, None]
-        self._code.derivatives.call(self._calls[0][0].derivatives, self.horizon)
-        self._code.backward.call(self._calls[0][0].backward, self.horizon)
-        gains = self._gain_matrices(self._arrays["gains"])[0][:, columns]
-        if np.isfinite(gains).all():
-            self._gain_matrices(self._level_gains)[:, :, columns] = gains
+    def set_step(self, dt: float) -> None:
+        """Write the time since the start of the horizon for constraints that depend on it  [s]"""
+        if self.multipliers.shape[1]:
+            self._arrays["goals"][:, self.problem.goal_size] = np.arange(len(self._arrays["goals"])) * dt
 
     def _gain_matrices(self, gains: Array) -> Array:
         """K of every stage (N + 1, m, C)"""
         m, columns = self.problem.sizes.command, self._code.layout.columns
         return gains[:, : m * columns].reshape(-1, m, columns)
 
-    def _build_calls(self, side: int, lane: int) -> _Calls:
-        code, arrays, nominal, n = self._code, self._arrays, self._nominal[side][lane], self.horizon
+    def _calls(self) -> _Calls:
+        """Return the calls for the present nominal trajectory."""
+        key = (self._has_gaps, self._side, self._lane)
+        if key not in self._tables:
+            self._tables[key] = self._build_calls(*key)
+        return self._tables[key]
+
+    def _build_calls(self, shooting: bool, side: int, lane: int) -> _Calls:
+        phases = self._code.shooting if shooting else self._code.plain
+        arrays, nominal, n = self._arrays, self._nominal[side][lane], self.horizon
         tables = (
-            arrays.table(code.derivatives, nominal=nominal),
-            arrays.table(code.backward, nominal=nominal),
-            arrays.table(code.rollout, nominal=nominal, tried=self._tried[1 - side]),
+            arrays.table(phases.derivatives, nominal=nominal),
+            arrays.table(phases.backward, nominal=nominal),
+            arrays.table(phases.rollout, nominal=nominal, tried=self._tried[1 - side]),
+            arrays.table(phases.choose),
         )
-        phases = zip((code.derivatives, code.backward, code.rollout), tables, (n, n, n), strict=True)
-        calls = [*phases, (code.choose, self._choose, 1)]
+        calls = [*zip(phases, tables, (n, n, n, 1), strict=True)]
         return _Calls(*tables, CallChain(*calls), CallChain(*calls[1:]))
+
+    def _call_report(self, name: str) -> None:
+        """Call "evaluate" or "update" on the nominal trajectory."""
+        loops = self._code.evaluate if name == "evaluate" else self._code.update
+        key = (name, self._side, self._lane)
+        if key not in self._reports:
+            self._reports[key] = self._arrays.table(loops, nominal=self._nominal[self._side][self._lane])
+        loops.call(self._reports[key], self.horizon)
 
     def solve(
         self,
@@ -514,86 +627,166 @@ class Solver:
         self._write_start(x, previous)
         self._start_inputs[:] = controls
         np.subtract(self._level_input, controls, out=self._start_steps)
-        self._code.rollout.call(self._warm, self.horizon)
+        self._code.plain.rollout.call(self._warm, self.horizon)
         return self.accept_start()
 
     def begin_chain(self, *calls: Call) -> CallChain:
         """Chain calls that write the arrays of `start_arrays` with the rollouts; `accept_start` follows."""
-        return CallChain(*calls, (self._code.rollout, self._warm, self.horizon))
+        return CallChain(*calls, (self._code.plain.rollout, self._warm, self.horizon))
 
     def accept_start(self) -> float:
         """Take the rollout of the warm-start inputs, or of `problem.command` if that costs less; return its cost."""
         warm, level = self._arrays["cost"][:2].tolist()
-        self._side, self._lane = 0, 0 if warm <= level else 1
+        self._side, self._lane, self._has_gaps = 0, 0 if warm <= level else 1, False
         return warm if warm <= level else level
 
     def begin_cold(self, x: Sequence[float], previous: Sequence[float]) -> float:
-        """Roll out `problem.command` with the problem's feedback (open loop, a rotating body would tumble); return the cost."""
+        """Start from the problem's guess, with gaps, or without one from the rollout of `command`; return the cost."""
+        if self.problem.guess is None:
+            self.reset_multipliers()
+            return self.begin(x, previous, np.tile(self._level_input, (self.horizon, 1)))
         self._write_start(x, previous)
-        if self.problem.start is not None:
-            nominal = self.problem.start.nominal(x, lambda a, b: float((a * a + b * b) ** 0.5))
-            self._level[:, : self.problem.sizes.state] = np.array(nominal)[:, None]
-        self._code.rollout.call(self._cold, self.horizon)
-        self._side, self._lane = 0, 0
-        return float(self._arrays["cost"][0])
+        return self.restart()
+
+    @cached_property
+    def initial_multipliers(self) -> Array:
+        """Multipliers (N + 1, ·) of 0."""
+        initial = np.zeros_like(self.multipliers)
+        initial[:, :1] = INITIAL_PENALTY
+        return initial
+
+    def reset_multipliers(self) -> None:
+        """Write the initial multipliers."""
+        self.multipliers[:] = self.initial_multipliers
+
+    def restart(self) -> float:
+        """Start from the problem's guess, for the state and previous input in "given"; return the cost."""
+        self.reset_multipliers()
+        self._side, self._lane, self._has_gaps = 0, 0, True
+        guess = self._code.guess
+        guess.call(self._guess_table, self.horizon)
+        self._call_report("evaluate")
+        return float(self._arrays["least"][0])
+
+    @cached_property
+    def _guess_table(self) -> int:
+        return self._arrays.table(self._code.guess, nominal=self._nominal[0][0])
 
     def run(self, cost: float, iterations: int, tolerance: float, start_time: float = math.nan) -> Solution:
         """Iterate from the trajectory of `begin`: derivatives, backward pass, rollouts, and the choice of the best.
 
-        If none is accepted the derivatives stay, and the next backward pass has more damping.
+        If none is accepted the derivatives stay, and the next backward pass has more damping. Once the cost has settled, the
+        multipliers of the constraints are updated.
         """
-        code, n, nominal = self._code, self.horizon, self._calls[self._side][self._lane]
-        self._reset(cost, tolerance)
-        costs, steps, accepted, converged, iteration_count = [cost], [], 1.0, 0.0, 0
+        n, is_constrained = self.horizon, self.problem.sizes.constraints > 0
+        settling = max(tolerance, FIRST_TOLERANCE * cost) if is_constrained else tolerance
+        self._reset(cost, settling)
+        phases, calls = self._phases, self._calls()
+        costs, steps, accepted, is_converged, iteration_count = [cost], [], 1.0, False, 0
+        self._arrays["worst"][0] = math.inf
         in_derivatives = in_backward = in_rollouts = 0.0
         clock = loop_start = perf_counter()
         while iteration_count < iterations:
             iteration_count += 1
             if accepted:
-                code.derivatives.call(nominal.derivatives, n)
+                phases.derivatives.call(calls.derivatives, n)
                 in_derivatives -= clock - (clock := perf_counter())
-            code.backward.call(nominal.backward, n)
+            phases.backward.call(calls.backward, n)
             in_backward -= clock - (clock := perf_counter())
-            code.rollout.call(nominal.rollout, n)
-            code.choose.call(self._choose, 1)
+            phases.rollout.call(calls.rollout, n)
+            phases.choose.call(calls.choose, 1)
             in_rollouts -= clock - (clock := perf_counter())
-            accepted, _, alpha, cost, damping, converged = self._accept_best()
+            accepted, _, alpha, cost, damping, _, has_settled = self._accept_best()
             if accepted:
-                nominal = self._calls[self._side][self._lane]
+                phases, calls = self._phases, self._calls()
                 costs.append(cost)
                 steps.append(alpha)
-            if converged or damping > MAX_DAMPING:
+            if not (has_settled or damping > MAX_DAMPING):
+                continue
+            is_converged = has_settled > 0.0
+            if self._has_gaps:  # no step size closes them: go on from the rollout of the inputs
+                start_values, size = self._arrays["given"].tolist(), self.problem.sizes.state
+                cost, accepted = self.begin(start_values[:size], start_values[size:], self.controls.copy()), 1.0
+                self._reset(cost, settling)
+                phases, calls = self._phases, self._calls()
+                continue
+            if not is_constrained:
                 break
+            self._call_report("evaluate")
+            if settling <= tolerance and float(self._arrays["unsettled"][0]) <= MAX_VIOLATION:
+                break
+            is_converged, settling = False, max(tolerance, TOLERANCE_DECREASE * settling)
+            self._call_report("update")
+            self._call_report("evaluate")
+            cost, accepted = float(self._arrays["least"][0]), 1.0
+            self._reset(cost, settling)
         seconds = loop_start - start_time, in_derivatives, in_backward, in_rollouts
-        gradient = float(self._arrays["sums"][2]) ** 0.5
-        return Solution(cost, iteration_count, converged > 0.0, tuple(costs), tuple(steps), gradient, seconds)
+        return self._solution(costs, steps, iteration_count, is_converged, seconds)
+
+    def _solution(
+        self, costs: list[float], steps: list[float], iterations: int, converged: bool, seconds: tuple[float, ...]
+    ) -> Solution:
+        arrays, gap = self._arrays.arrays, 0.0
+        cost, violations = costs[-1], ()
+        if self._has_gaps:
+            gap = float(np.abs(arrays["gaps"][: self.horizon]).max()) * (1.0 - float(arrays["choice"][2]))
+        if self.problem.sizes.constraints:
+            self._call_report("evaluate")
+            cost, violations = float(arrays["task"][0]), tuple(arrays["violation"].tolist())
+        feasible = gap <= MAX_CLOSED_GAP and max(violations, default=0.0) <= MAX_VIOLATION
+        gradient = float(arrays["sums"][2]) ** 0.5
+        return Solution(
+            cost,
+            iterations,
+            converged and feasible,
+            feasible,
+            tuple(costs),
+            tuple(steps),
+            gradient,
+            gap,
+            violations,
+            seconds,
+        )
 
     def iterate(self, cost: float, iterations: int, tolerance: float) -> None:
-        """Do the same as `run`, with one call per iteration and without a history."""
+        """Do the same as `run`, with one call per iteration, without a history, and with one update of the multipliers."""
         self._reset(cost, tolerance)
         accepted = 1.0
         for _ in range(iterations):
-            nominal = self._calls[self._side][self._lane]
-            (nominal.iteration if accepted else nominal.without_derivatives)()
-            accepted, _, _, _, damping, converged = self._accept_best()
+            calls = self._calls()
+            (calls.iteration if accepted else calls.without_derivatives)()
+            accepted, _, _, _, damping, _, converged = self._accept_best()
             if converged or damping > MAX_DAMPING:
                 break
+        if self.problem.sizes.constraints:
+            self._arrays["worst"][0] = math.inf
+            self._call_report("update")
+
+    @property
+    def _phases(self) -> Phases:
+        return self._code.shooting if self._has_gaps else self._code.plain
 
     def _reset(self, cost: float, tolerance: float) -> None:
         arrays = self._arrays.arrays
-        arrays["least"][0], arrays["damping"][0], arrays["tolerance"][0] = cost, 0.0, tolerance
+        arrays["least"][0], arrays["damping"][0], arrays["gap_weight"][0], arrays["tolerance"][0] = cost, 0.0, 0.0, tolerance
 
     def _accept_best(self) -> list[float]:
         """Return the values of the `RolloutChoice`; the accepted rollout, if any, becomes the nominal trajectory."""
         choice: list[float] = self._arrays["choice"].tolist()
         if choice[0]:
             self._side, self._lane = 1 - self._side, int(choice[1])
+            self._has_gaps = self._has_gaps and choice[2] < 1.0
         return choice
 
     def start_arrays(self, **extra_arrays: Array) -> Arrays:
         """Return the arrays for compiled code that writes a start: "given", "start" (a nominal trajectory with the warm-start
         inputs) and "start_gains", whose k lead from them to `problem.command`; and others."""
         return self._arrays.extend(start=self._start, start_gains=self._start_gains, **extra_arrays)
+
+    @property
+    def is_plan_rejected(self) -> bool:
+        """Whether the rollout of `command` cost less than that of the warm start."""
+        return self._lane == 1
 
     @property
     def nominal_index(self) -> tuple[int, int]:
@@ -614,11 +807,6 @@ class Solver:
     def controls(self) -> Array:
         """(N, m) of the nominal trajectory"""
         return self._tried[self._side, 1 : self.horizon + 1, self.problem.sizes.state :, self._lane]
-
-    @property
-    def start_gains(self) -> Array:
-        """(m, · + m): the feedback of a cold start"""
-        return self._gain_matrices(self._level_gains)[0, :, : self.problem.sizes.width]
 
     @property
     def gains(self) -> Array:
