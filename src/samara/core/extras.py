@@ -66,7 +66,9 @@ def warn_of_other_distribution(folder: Path = _PACKAGE.parent) -> None:
             if name.startswith("samara-") and name.endswith(".dist-info"):
                 version = name.removeprefix("samara-").removesuffix(".dist-info")
                 mixed = path == str(folder)
-                problem = f"its files are mixed with those of {DISTRIBUTION}" if mixed else f"it may hide {DISTRIBUTION}"
+                problem = (
+                    f"its files are mixed with those of {DISTRIBUTION}" if mixed else f"it may hide {DISTRIBUTION}"
+                )
                 message = (
                     f"the distribution samara {version} in {path} is another project with the same import name, and {problem}:"
                     f" install {DISTRIBUTION} in an environment of its own"
