@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors
 from typer.testing import CliRunner
 
 import samara
@@ -27,6 +28,8 @@ from samara.control.policy_file import (
 from samara.core.safetensors import read_tensors, tensors_bytes
 from samara.scenario.file import load_scenario
 from samara.scenario.scenario import ScenarioError
+
+HAS_DETAILS = tuple(map(int, safetensors.__version__.split(".")[:2])) >= (0, 8)  # older ones name the error only
 
 
 def save_random_policy(folder: Path, seed: int = 0, **options: Any) -> Path:
@@ -120,7 +123,8 @@ ONE_FLOAT = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
     ],
 )
 def test_hostile_tensors_are_rejected(data: bytes, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+    words = [message] if HAS_DETAILS else [message, "it is not a safetensors file"]
+    with pytest.raises(ValueError, match="|".join(map(re.escape, words))) as caught:
         read_tensors(data)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
 

@@ -244,7 +244,7 @@ def test_each_autopilot_has_a_range_of_sensor_rates(kind):
 
 def test_a_late_autopilot_is_waited_for_and_a_missing_one_ends_the_flight():
     """After `wait` seconds, with its last output."""
-    process = SimpleNamespace(start=lambda: None, exit_report="", last_output=lambda: ["so long"])
+    process = SimpleNamespace(start=lambda: None, exit_report="", last_output=lambda: ["so long"], output=lambda: "")
 
     def watch(wait):
         return AutopilotWatchdog(
@@ -258,3 +258,24 @@ def test_a_late_autopilot_is_waited_for_and_a_missing_one_ends_the_flight():
         AutopilotLostError, match=r"PX4 did not connect on TCP 4560 within 1e-09 s; its last output: so long"
     ):
         watch(1e-9).wait_until(lambda seconds: False, "on TCP 4560")
+
+
+@pytest.mark.parametrize(
+    ("kind", "output"),
+    [
+        ("px4", "ERROR [param] Parameter SENS_GPS0_DELAY not found.\nERROR [param] Parameter MPC_XY_VEL not found.\n"),
+        ("ardupilot", "Ignored unknown param MPC_XY_VEL in defaults file samara.parm\n"),
+    ],
+)
+def test_parameters_that_the_autopilot_does_not_know_are_refused(kind, output):
+    """Except those of Samara for other versions of PX4."""
+
+    def connect(*names):
+        process = SimpleNamespace(start=lambda: None, exit_report="", output=lambda: output)
+        autopilot = Autopilot(kind, parameters=tuple((name, 1.0) for name in names))
+        watch = AutopilotWatchdog(autopilot, "PX4", process, StartScript("px4", ()), lambda level, message: None)
+        watch.wait_until(lambda seconds: True, "on TCP 4560")
+
+    connect("SENS_GPS0_DELAY", "MPC_XY_CRUISE")
+    with pytest.raises(ValueError, match=r"autopilot.parameters has 'MPC_XY_VEL', which this PX4 does not know$"):
+        connect("MPC_XY_CRUISE", "MPC_XY_VEL")

@@ -143,10 +143,27 @@ def test_another_distribution_of_the_same_name_is_reported(tmp_path):
     silent = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert silent.stderr == ""
     (site_packages / "samara-2.1.dist-info").mkdir()
-    with pytest.warns(RuntimeWarning, match=r"samara 2\.1 is another project .* environment of its own$"):
+    with pytest.warns(RuntimeWarning, match=r"samara 2\.1 in .* is another project .* environment of its own$"):
         warn_of_other_distribution(site_packages)
     warned = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert "RuntimeWarning: the distribution samara 2.1 is another project" in warned.stderr
+    assert f"RuntimeWarning: the distribution samara 2.1 in {site_packages} is another project" in warned.stderr
+    assert "its files are mixed with those of samara-flight: install" in warned.stderr
+
+
+def test_another_distribution_elsewhere_on_the_path_is_reported(tmp_path, repository):
+    """Ours is imported, as from a checkout on PYTHONPATH, but other programs may find the other one."""
+    (tmp_path / "samara-2.1.dist-info").mkdir()
+    search_path = os.pathsep.join((str(repository / "src"), str(tmp_path), str(tmp_path / "absent")))
+    warned = subprocess.run(
+        [sys.executable, "-c", "import samara"],
+        env={**os.environ, "PYTHONPATH": search_path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (
+        f"samara 2.1 in {tmp_path} is another project" in warned.stderr and "it may hide samara-flight" in warned.stderr
+    )
 
 
 def test_the_command_reports_a_package_of_another_project(tmp_path, repository):

@@ -12,6 +12,7 @@ from support.repository import skip_or_fail
 
 import samara
 
+MAX_INSTALL_BYTES = 450e6
 UNREACHABLE = re.compile(r"connection|name resolution|max retries|timed? ?out|temporary failure", re.IGNORECASE)
 
 
@@ -98,3 +99,5 @@ def test_the_installed_wheel_works_without_this_tree(elsewhere):
     assert flown == "True True"
     assert Path(place).is_relative_to(elsewhere / "venv")
     assert extras == "[]"
+    files = [path for path in (elsewhere / "venv" / "lib").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    assert sum(path.stat().st_size for path in files) < MAX_INSTALL_BYTES

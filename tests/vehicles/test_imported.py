@@ -89,6 +89,8 @@ def test_an_estimated_vehicle_fills_what_is_lacking_and_nothing_else() -> None:
     sources = dict(imported.structure.sources)
     assert sources["body.inertia"] == "not in the file; NED lockstep simulator"
     assert sources["rotors[2].motor.kv"].startswith("not in the file; 3DR Iris: AC 2830")
+    assert sources["battery[0].capacity"] == "not in the file; 3DR Iris: 3 cells, 11.1 V, 3.5 Ah"
+    assert sources["contact.friction"] == "not in the file; rubber on a hard floor"
 
 
 def test_another_number_of_rotors_is_refused() -> None:

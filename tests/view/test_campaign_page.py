@@ -61,6 +61,7 @@ def test_rates_intervals_and_the_worst_are_those_of_the_rows(flown, tmp_path):
     for row in worst_rows(store, campaign, 10):
         assert f"samara sweep replay {store.folder} --row {row} --view" in text
     assert "normal, 1 ± 0.05 × nominal" in text and store.metadata["fingerprint"] in text
+    assert "2 parameters varied" in text and "/rows, 1 Parquet file " in text
     assert "a fan of trajectories" in page and "distributions of the metrics" in page
 
 

@@ -64,7 +64,7 @@ def test_a_log_without_position_is_drawn_and_reported_without_it(tmp_path):
     page = report_files([path], tmp_path / "report.html").read_text(encoding="utf-8")
     for text in ("Commanded speed", "position error", "From above", "took off", "placeholder", "samara replay"):
         assert text not in page, text
-    assert "Rates" in page and "Betaflight blackbox" in page and "samara identify" in page
+    assert "Rates" in page and "Betaflight blackbox" in page and ".bbl --vehicle VEHICLE.toml" in page
 
 
 def test_a_log_is_compared_with_another_in_one_report(tmp_path):
@@ -73,6 +73,7 @@ def test_a_log_is_compared_with_another_in_one_report(tmp_path):
     second, _, _ = write_log(tmp_path, "betaflight", make_log(ESTIMATE))
     page = report_files([first, second], tmp_path / "both.html").read_text(encoding="utf-8")
     assert "2 runs compared" in page and "From above" in page and "Against" not in page
+    assert "placeholder" not in page
 
 
 def test_the_viewer_shows_a_log_where_it_flew(tmp_path):

@@ -161,7 +161,8 @@ class Policy:
             )
         if self.vehicle and vehicle.name != self.vehicle:
             raise ValueError(
-                f"the policy was trained on {self.vehicle!r} and is to fly {vehicle.name!r}; expected the same"
+                f"the policy was trained on {self.vehicle!r} and is to fly {vehicle.name!r}; expected --vehicle "
+                f"{self.vehicle}, or a policy that samara policy adapt trained on {vehicle.name!r}"
             )
         if len(vehicle.rotors) != self.rotor_count:
             raise ValueError(

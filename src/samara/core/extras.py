@@ -55,13 +55,22 @@ def import_scipy(module: str, feature: str) -> Any:
 
 
 def warn_of_other_distribution(folder: Path = _PACKAGE.parent) -> None:
-    """Warn if the distribution `samara`, another project, is installed in the same folder: it overwrites our files."""
-    # the names of the folder, not importlib.metadata: `import samara` has to stay quick
-    for name in os.listdir(folder):
-        if name.startswith("samara-") and name.endswith(".dist-info"):
-            version = name.removeprefix("samara-").removesuffix(".dist-info")
-            message = (
-                f"the distribution samara {version} is another project with the same import name, and its files are mixed with"
-                f" those of {DISTRIBUTION} in {folder}: install {DISTRIBUTION} in an environment of its own"
-            )
-            warnings.warn(message, RuntimeWarning, stacklevel=3)
+    """Warn if the distribution `samara`, another project, is installed: its files are mixed with ours, or hide them."""
+    # the names in the folders, not importlib.metadata: `import samara` has to stay quick
+    for path in dict.fromkeys((str(folder), *sys.path)):
+        try:
+            names = os.listdir(path or ".")
+        except OSError:  # not there, or an archive
+            continue
+        for name in names:
+            if name.startswith("samara-") and name.endswith(".dist-info"):
+                version = name.removeprefix("samara-").removesuffix(".dist-info")
+                mixed = path == str(folder)
+                problem = (
+                    f"its files are mixed with those of {DISTRIBUTION}" if mixed else f"it may hide {DISTRIBUTION}"
+                )
+                message = (
+                    f"the distribution samara {version} in {path} is another project with the same import name, and {problem}:"
+                    f" install {DISTRIBUTION} in an environment of its own"
+                )
+                warnings.warn(message, RuntimeWarning, stacklevel=3)

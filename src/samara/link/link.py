@@ -7,6 +7,7 @@ Every link has this interface; only the protocol differs.
 """
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -25,6 +26,8 @@ LogMessage = Callable[[str, str], None]
 
 POLL_PERIOD = 0.2  # [s]: period at which a wait polls and checks the process
 MAX_RESTARTS = 3
+UNKNOWN_PARAMETER = re.compile(r"[Pp]arameter (\w+) not found|unknown param (\w+) in defaults file")
+"""The lines in which PX4 and ArduPilot report a parameter that they do not know"""
 
 
 def task_orders(task: Trajectory) -> list[Order]:
@@ -131,6 +134,7 @@ class AutopilotWatchdog:
 
         Raises:
             AutopilotLostError: after `wait` seconds of the `Autopilot`.
+            ValueError: the autopilot does not know a parameter of the scenario.
         """
         start_time, is_logged = time.monotonic(), False
         limit = self._autopilot.wait
@@ -144,6 +148,18 @@ class AutopilotWatchdog:
             if elapsed > limit:
                 output = f"; its last output: {' / '.join(self.process.last_output())}" if self.process else ""
                 raise AutopilotLostError(f"{self.title} did not connect {endpoint} within {limit:g} s{output}")
+        self._require_known_parameters()
+
+    def _require_known_parameters(self) -> None:
+        """Raise ValueError if the process reported that it does not know a parameter; Samara's own may be of other versions."""
+        if self.process is None:
+            return
+        reported = {name for match in UNKNOWN_PARAMETER.findall(self.process.output()) for name in match}
+        version_dependent = self._autopilot.registered_type.gps_delay_parameters
+        unknown = [name for name, _ in self._autopilot.parameters if name in reported and name not in version_dependent]
+        if unknown:
+            names = ", ".join(map(repr, unknown))
+            raise ValueError(f"autopilot.parameters has {names}, which this {self.title} does not know")
 
     def start_command(self) -> str:
         """Write the start script and return the shell command that runs it."""

@@ -95,13 +95,16 @@ class Process:
                 self.running.wait(EXIT_TIMEOUT)
         return self.exit_report
 
+    def output(self) -> str:
+        """Return everything that it has written so far."""
+        try:
+            return self.log.read_bytes().decode(errors="replace")
+        except OSError:
+            return ""
+
     def last_output(self, lines: int = LAST_LINES) -> list[str]:
         """Return the last non-empty lines of its output."""
-        try:
-            output = self.log.read_bytes()[-4000:].decode(errors="replace")
-        except OSError:
-            return []
-        return [line.strip() for line in output.splitlines() if line.strip()][-lines:]
+        return [line.strip() for line in self.output()[-4000:].splitlines() if line.strip()][-lines:]
 
     def stop(self) -> None:
         """End the process and its child processes."""

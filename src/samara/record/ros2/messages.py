@@ -248,6 +248,8 @@ def parse_message(message_type: str, data: bytes) -> Any:
     store = typestore()
     from rosbags.serde import SerdeError
 
+    if len(data) >= 2 and data[:2] not in (b"\0\0", b"\0\1"):  # rosbags 0.11.0 takes any encoding for little-endian CDR
+        raise CdrError(f"encoding 0x{data[:2].hex()}; expected the CDR of {message_type}")
     try:
         return store.deserialize_cdr(data, schema_name(message_type))
     except (SerdeError, ArithmeticError, AssertionError, ValueError, LookupError, struct.error) as error:

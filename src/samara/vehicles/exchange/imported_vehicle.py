@@ -40,6 +40,14 @@ class UncertainVector(NamedTuple):
 
 Note = TypeVar("Note")
 UPRIGHT = UncertainVector((0.0, 0.0, 1.0), "upright, by default")
+DERIVED_CONTACT = {
+    "points": "feet below the arms, half an arm below the lowest hub",
+    "top_height": "the hull's radius, or a tenth of an arm above the highest hub",
+    "stiffness": "the softest ground without sinking in: the fastest mode at 500 rad/s",
+    "damping": "0.7 of critical: the fastest mode at 500 rad/s",
+    "friction": "rubber on a hard floor",
+}
+"""How the parameters of the ground contact are derived, by field"""
 Number: TypeAlias = UncertainValue | UncertainVector
 Record: TypeAlias = Mapping[str, Number]
 """Values by the fields of a record such as `Lag`, `DcMotor`, `Thevenin` or `Drag`."""
@@ -243,7 +251,10 @@ def build_imported(imported: ImportedVehicle, estimated: Vehicle | None = None) 
     effects = builder.effects()
     if imported.gravity:
         effects["gravity"] = {"acceleration": builder.take_value("gravity.acceleration", imported.gravity)}
+    else:
+        builder.sources["gravity.acceleration"] = "not in the file; standard gravity"
     points = tuple(Vec3(*builder.take_value("contact.points", foot)) for foot in imported.feet) or derived_feet(rotors)
+    builder.record_derived_contact()
     hull_radius = imported.effects.get("body", {}).get("radius")
     return build_vehicle(
         imported.name,
@@ -369,6 +380,7 @@ class _VehicleBuilder:
             return Ideal(**self.record("battery[0]", file_battery))
         estimated_battery = self.estimated["battery"] if self.estimated and self.estimated.has("battery") else None
         if file_battery is None:
+            self.copy_notes("battery[")
             return estimated_battery
         estimated_cell = (
             estimated_battery[0]
@@ -400,14 +412,25 @@ class _VehicleBuilder:
             if len(option.models) > 1:
                 model = next(key for key, candidate in option.models.items() if candidate is effect)
                 tables[option.name] = {option.key: model, **record._asdict()}
-            structure, prefix = self.estimated.structure, f"{option.name}."
-            self.sources.update(
-                (path, f"not in the file; {source}") for path, source in structure.sources if path.startswith(prefix)
-            )
-            self.spreads.update(
-                (path, spread) for path, spread in structure.relative_uncertainties if path.startswith(prefix)
-            )
+            self.copy_notes(f"{option.name}.")
         return tables
+
+    def copy_notes(self, prefix: str) -> None:
+        """Record the sources and spreads of the estimated vehicle for parameters whose path begins with a prefix."""
+        if self.estimated is None:
+            return
+        structure = self.estimated.structure
+        self.sources.update(
+            (path, f"not in the file; {source}") for path, source in structure.sources if path.startswith(prefix)
+        )
+        self.spreads.update(
+            (path, spread) for path, spread in structure.relative_uncertainties if path.startswith(prefix)
+        )
+
+    def record_derived_contact(self) -> None:
+        """Record how the parameters of the contact that the file does not contain are derived."""
+        for key, source in DERIVED_CONTACT.items():
+            self.sources.setdefault(f"contact.{key}", f"not in the file; {source}")
 
 
 def _find_notes(notes: Iterable[tuple[str, Note]], path: str) -> list[Note]:

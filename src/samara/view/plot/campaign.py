@@ -107,6 +107,8 @@ def distributions(
                 axes.axvline(limits[name], color=COLOURS[1], linewidth=1.3, linestyle="--")
             axes.set(xlabel=f"{escape_text(name)}{f' [{units[name]}]' if units.get(name) else ''}")
             axes.grid(visible=False, axis="x")
+            axes.locator_params(axis="x", nbins=4)
+            axes.locator_params(axis="y", nbins=5, integer=True)
         for axes in list(panels.flat)[len(metrics) :]:
             axes.set_visible(False)
         for axes in panels[:, 0]:

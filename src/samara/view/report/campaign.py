@@ -141,9 +141,14 @@ def _curves(rows: CampaignRows) -> dict[str, FailureCurve]:
 def _subtitle(campaign: Campaign, store: Store, rows: CampaignRows) -> str:
     flights = f"{len(rows.row):,}" if len(rows.row) == store.total else f"{len(rows.row):,} of {store.total:,}"
     return (
-        f"{flights} flights of {campaign.scenario}, {len(rows.factors)} parameters varied, "
+        f"{flights} flights of {campaign.scenario}, {_count(len(rows.factors), 'parameter')} varied, "
         f"sampler {campaign.sampler}, seed {campaign.seed}"
     )
+
+
+def _count(number: int, noun: str) -> str:
+    """Return "1 flight" or "2 flights"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _interval(count: int, n: int, sequential: bool) -> Interval:
@@ -402,7 +407,7 @@ def _origin(store: Store) -> Html:
         ["Python", f"{metadata['python']} on {metadata['machine']}"],
         *([name, version] for name, version in metadata["packages"].items()),
         ["fingerprint", element("code", metadata["fingerprint"])],
-        ["rows", f"{store.folder}/rows, {len(store.row_ranges())} Parquet files"],
+        ["rows", f"{store.folder}/rows, {_count(len(store.row_ranges()), 'Parquet file')}"],
     ]
     return table([], rows)
 

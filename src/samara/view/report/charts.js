@@ -78,7 +78,7 @@
 
     addName(legend, name, curve) {
       const button = make("button", legend, "", name);
-      button.style.setProperty("--curve-colour", curve.group === name && curve.style === "line" ? curve.colour : style("--ink"));
+      button.style.setProperty("--curve-colour", curve.group === name && curve.style === "line" ? curve.colour : "var(--ink)");
       button.style.setProperty("--curve-line", curve.style === "dash" ? "dashed" : "solid");
       button.setAttribute("aria-pressed", "true");
       button.addEventListener("click", () => {

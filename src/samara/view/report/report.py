@@ -385,8 +385,9 @@ def _reproduce(flown: ReportRun) -> Html:
     """Show the commands that reproduce the flight, and the Python code that loads it."""
     name = Path(flown.path).name
     if not flown.run.is_simulated:
-        commands = (f"samara {command} {shlex.quote(name)}" for command in ("plot", "view", "identify"))
-        return element("div", element("pre", "\n".join(commands)))
+        file_name = shlex.quote(name)
+        commands = (f"plot {file_name}", f"view {file_name}", f"identify {file_name} --vehicle VEHICLE.toml")
+        return element("div", element("pre", "\n".join(f"samara {command}" for command in commands)))
     text, settings = scenario_text(flown.run)
     lines = [flown.command or fly_command(flown.run.scenario, text, settings)]
     lines += [
@@ -497,7 +498,13 @@ def _run_table(
     met = ["–" if not run else f"{sum(expectation.satisfied for expectation in run)} of {len(run)}" for run in checked]
     properties: list[tuple[str, list[str]]] = [
         ("scenario", [run.scenario for run in runs]),
-        ("vehicle", [_short_list(track.vehicle.name for track in run.drone_records) for run in runs]),
+        (
+            "vehicle",
+            [
+                _short_list(track.vehicle.name for track in run.drone_records) if run.is_simulated else "–"
+                for run in runs
+            ],
+        ),
         ("controller", [_short_list(track.controller for track in run.drone_records) or "–" for run in runs]),
         ("drones", [str(len(run.drone_records)) for run in runs]),
         ("seed", [run.metadata.get("seed", "–") for run in runs]),
