@@ -23,7 +23,7 @@ from samara.control.mpc.iteration import (
     solve_stage,
     traced_column,
 )
-from samara.control.mpc.problem import INITIAL_PENALTY, MAX_VIOLATION, Problem, Tree
+from samara.control.mpc.problem import INITIAL_PENALTY, MAX_VIOLATION, MULTIPLIER_INTERVAL, Problem, Tree
 from samara.control.mpc.programs import (
     SUM_COUNT,
     Arrays,
@@ -48,9 +48,6 @@ from samara.control.mpc.programs import (
 from samara.control.mpc.solver import symmetric_matrix
 from samara.core.tree import flatten
 from samara.core.types import Array
-
-
-MULTIPLIER_INTERVAL = 3  # iterations between updates of the multipliers
 
 
 class BatchCode(NamedTuple):

@@ -1,4 +1,4 @@
-"""iLQR for thousands of problems in JAX, on any JAX device, compiled for a horizon and an iteration count.
+"""The solver for thousands of problems in JAX, on any JAX device, compiled for a horizon and an iteration count.
 
 Physics is elementwise on arrays of B problems: rollouts over (step sizes, B), derivatives over (columns, N, B) by forward
 differentiation of the same step and residuals. The backward pass is batched matrix products, one stage after another.
@@ -6,7 +6,7 @@ differentiation of the same step and residuals. The backward pass is batched mat
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -27,17 +27,32 @@ from samara.control.mpc.flight import (
     split_shift,
 )
 from samara.control.mpc.iteration import (
+    GapSums,
     MatrixLibrary,
+    Progress,
     RolloutChoice,
     StageInputs,
     choose_rollout,
+    shift_value,
     smoothing_terms,
     solve_stage,
 )
 from samara.control.mpc.iteration import StageModel as StageModel
 from samara.control.mpc.options import Shaping
 from samara.control.mpc.prediction_model import PredictionModel
-from samara.control.mpc.problem import Problem, Residuals, apply_feedback, is_zero, total_cost
+from samara.control.mpc.problem import (
+    INITIAL_PENALTY,
+    MAX_VIOLATION,
+    MULTIPLIER_INTERVAL,
+    Problem,
+    Residuals,
+    StepData,
+    apply_feedback,
+    is_zero,
+    penalty_growth,
+    total_cost,
+    update_multiplier,
+)
 from samara.control.mpc.reference import PathPoint, PathTarget, mpc_target, step_shaped_path
 from samara.control.mpc.solver import MAX_DAMPING
 from samara.core.algebra import ZERO, Vec3
@@ -58,26 +73,33 @@ JAX = MatrixLibrary(jnp.vstack, jnp.hstack, jnp.vstack)
 
 
 class ProblemBatch(NamedTuple):
-    """B problems: states (n, B), targets for `goals`, previous inputs (m, B), initial inputs (N, m, B).
-
-    The first rollout applies these inputs and the feedback `start_gains` (m, · + m) of a cold start; for a warm start
-    it is 0.
-    """
+    """B problems: states (n, B), targets for `goals`, previous inputs (m, B), inputs (N, m, B) of a warm start."""
 
     states: JaxTree
     targets: JaxTree
     previous_inputs: JaxTree
     controls: JaxTree
-    start_gains: JaxTree
 
 
 class BatchSolution(NamedTuple):
-    """Inputs (N, m, B), states (N + 1, n, B), costs and convergence (B,)."""
+    """Inputs (N, m, B), states (N + 1, n, B), costs, convergence and the largest violation (B,)."""
 
     controls: JaxTree
     states: JaxTree
     cost: JaxTree
     converged: JaxTree
+    violation: JaxTree
+
+
+class Iterate(NamedTuple):
+    """The state of the iterations: trajectory, data of the steps, line search, convergence, and the last violation."""
+
+    states: JaxTree
+    controls: JaxTree
+    data: JaxTree
+    progress: Progress
+    converged: JaxTree
+    worst: JaxTree
 
 
 @lru_cache(maxsize=8)
@@ -88,17 +110,28 @@ def jax_solver(
     sizes: tuple[float, ...],
     dtype: str,
     goals: Callable[[JaxTree, JaxTree], JaxTree],
+    dt: float = 0.0,
+    cold: bool = False,
 ) -> Callable[[ProblemBatch, JaxTree, float], BatchSolution]:
     """Return solve(batch, parameters, tolerance), with flat parameters; it compiles at the first call with a batch size.
 
-    `goals(states, targets)` are the goals (N + 1, ·, B) of a batch.
+    Args:
+        problem: the problem.
+        horizon: steps of the prediction.
+        iterations: iteration count.
+        sizes: step sizes of the line search.
+        dtype: "float32" or "float64".
+        goals: function of states and targets that returns the goals (N + 1, ·, B) of a batch.
+        dt: duration of a step [s], for constraints.
+        cold: whether to start from the problem's guess, if it has one, rather than from the inputs of the batch.
     """
 
     @jax.jit
     def compiled_solve(batch: ProblemBatch, parameters: JaxTree, tolerance: JaxTree) -> BatchSolution:
         values = unflatten(problem.parameters, iter(parameters))
-        solver = _BatchSolver(problem, horizon, iterations, sizes, dtype, goals(batch.states, batch.targets), values)
-        return solver.solve(batch, tolerance)
+        data = step_data(problem, goals(batch.states, batch.targets), dt)
+        solver = _BatchSolver(problem, horizon, sizes, dtype, values, shooting=cold and problem.guess is not None)
+        return solver.solve(batch, data, iterations, tolerance)
 
     def solve(batch: ProblemBatch, parameters: JaxTree, tolerance: float) -> BatchSolution:
         with precision(dtype), jax.default_matmul_precision("highest"):
@@ -136,106 +169,223 @@ def point_goals(model: PredictionModel, horizon: int) -> Callable[[JaxTree, Poin
     return goals
 
 
+def step_data(problem: Problem, goals: JaxTree, dt: float, multipliers: JaxTree | None = None) -> JaxTree:
+    """Append to the goals (N + 1, ·, B) the time of each step and the multipliers (N + 1, 1 + constraints, B), by default 0."""
+    if problem.sizes.data == problem.goal_size:
+        return goals
+    steps, _, count = goals.shape
+    elapsed = jnp.broadcast_to(jnp.arange(steps, dtype=goals.dtype)[:, None, None] * dt, (steps, 1, count))
+    if multipliers is None:
+        multipliers = jnp.zeros((steps, 1 + problem.sizes.constraints, count), goals.dtype)
+        multipliers = multipliers.at[:, 0].set(INITIAL_PENALTY)
+    return jnp.concatenate([goals, elapsed, multipliers], axis=1)
+
+
 @dataclass(frozen=True)
 class _BatchSolver:
-    """The iterations on B problems with goals (N + 1, ·, B); parameters are scalars or (B,)."""
+    """The iterations on B problems; parameters are scalars or (B,). With `shooting` the states may have gaps."""
 
     problem: Problem
     horizon: int
-    iterations: int
     sizes: tuple[float, ...]
     dtype: str
-    goals: JaxTree
     parameters: JaxTree
+    shooting: bool
 
-    def solve(self, batch: ProblemBatch, tolerance: JaxTree) -> BatchSolution:
-        return self._iterate(batch, self._begin(batch, 0.0), tolerance, stop=False)
+    def solve(self, batch: ProblemBatch, data: JaxTree, iterations: int, tolerance: JaxTree) -> BatchSolution:
+        """Iterate from the guess, or from the inputs of the batch, with regular updates of the multipliers."""
+        start = self._guess(batch, data) if self.shooting else self._rollout(batch, data, batch.controls)
 
-    def resume(self, batch: ProblemBatch, tolerance: JaxTree) -> BatchSolution:
-        """Solve from the rollout of the warm-start inputs or of `problem.command`, whichever costs less, until each
-        problem has converged; the cost is not finite if neither rollout has a finite cost."""
-        blends = jnp.array([0.0, 1.0], self.dtype)
-        warm, hover = zip(*jax.vmap(lambda blend: self._begin(batch, blend))(blends), strict=True)
-        initial = tuple(jnp.where(warm[2] <= hover[2], a, b) for a, b in zip(warm, hover, strict=True))
-        return self._iterate(batch, initial, tolerance, stop=True)
+        def iterate(i: JaxTree, current: Iterate) -> Iterate:
+            following = self._iterate(batch, current, tolerance)
+            if not self.problem.sizes.constraints:
+                return following
+            is_due = i % MULTIPLIER_INTERVAL == MULTIPLIER_INTERVAL - 1
+            updated: Iterate = lax.cond(is_due, lambda x: self.update_multipliers(batch, x), lambda x: x, following)
+            return updated
 
-    def _begin(self, batch: ProblemBatch, blend: JaxTree) -> JaxTree:
-        """States, inputs and cost of the first rollout, its inputs interpolated by `blend` towards `problem.command`"""
-        gains = jnp.broadcast_to(batch.start_gains[..., None], (self.horizon, *batch.start_gains.shape, 1))
-        steps = jnp.array(self.problem.command, self.dtype)[:, None] - batch.controls
-        return self._rollout(batch, (self._start(batch.states), batch.controls), gains, steps, blend)
+        return self.finish(batch, lax.fori_loop(0, iterations, iterate, self._first(start, data)))
 
-    def _iterate(self, batch: ProblemBatch, first: JaxTree, tolerance: JaxTree, stop: bool) -> BatchSolution:
-        """Iterate from the first rollout; with `stop`, a converged problem does not change any more."""
+    def resume(
+        self, batch: ProblemBatch, data: JaxTree, is_new: JaxTree, iterations: tuple[int, int], tolerance: JaxTree
+    ) -> Iterate:
+        """Solve from the rollout of the warm-start inputs until each problem has converged.
 
-        def iterate(_: JaxTree, carry: JaxTree) -> JaxTree:
-            x, u, cost, damping, converged = carry
-            nominal = (x[:-1], u)
-            gains, steps, sums = self._backward(x[-1], u, self._derivatives(nominal, batch.previous_inputs), damping)
-            xs, us, costs = jax.vmap(lambda alpha: self._rollout(batch, nominal, gains, steps, alpha))(
-                jnp.array(self.sizes, self.dtype)
-            )
-            choice = choose_rollout([*costs], self.sizes, cost, sums[0], sums[1], damping, tolerance)
-            x, u = (_best(rollouts, nominal_before, choice) for rollouts, nominal_before in ((xs, x), (us, u)))
-            next_values = (jnp.asarray(value, self.dtype) for value in (choice.cost, choice.damping, choice.converged))
-            advanced = (x, u, *next_values)
-            if not stop or self.iterations == 1:
-                return advanced
-            is_done = (converged > 0.0) | (damping > MAX_DAMPING)
-            return tuple(jnp.where(is_done, old, new) for old, new in zip(carry, advanced, strict=True))
+        A new problem, and one for which `problem.command` costs less than its warm start, starts from the guess. The numbers
+        of `iterations` are those of warm and of cold starts.
+        """
+        hover = jnp.broadcast_to(jnp.array(self.problem.command, self.dtype)[:, None], batch.controls.shape)
+        warm, level = (self._rollout(batch, data, inputs) for inputs in (batch.controls, hover))
+        is_cold = is_new | ~(warm[2] <= level[2])
+        cold_data = data
+        if self.problem.sizes.constraints:
+            cold_data = step_data(self.problem, data[:, : self.problem.goal_size], 0.0).at[
+                :, self.problem.goal_size
+            ].set(data[:, self.problem.goal_size])
+            data = jnp.where(is_cold, cold_data, data)
+        guess = self._guess(batch, cold_data)
+        start = tuple(jnp.where(is_cold, a, b) for a, b in zip(guess, warm, strict=True))
+        limits = jnp.where(is_cold, iterations[1], iterations[0])
 
-        zeros = jnp.zeros_like(first[2])
-        x, u, cost, _, converged = lax.fori_loop(0, self.iterations, iterate, (*first, zeros, zeros))
-        return BatchSolution(u, x, cost, converged > 0.0)
+        def iterate(i: JaxTree, current: Iterate) -> Iterate:
+            is_done = (current.converged > 0.0) | (current.progress.damping > MAX_DAMPING) | (i >= limits)
+            following = self._iterate(batch, current, tolerance)
+            frozen: Iterate = jax.tree.map(lambda old, new: jnp.where(is_done, old, new), current, following)
+            return frozen
 
-    def _start(self, states: JaxTree) -> JaxTree:
-        """Nominal states of a cold start (N, n, B)"""
-        start = self.problem.start
-        nominal = flatten(self.problem.state) if start is None else start.nominal(states, jnp.hypot)
-        rows = jnp.stack([jnp.broadcast_to(jnp.asarray(x, self.dtype), states.shape[1:]) for x in nominal])
-        return jnp.broadcast_to(rows, (self.horizon, *rows.shape))
+        last: Iterate = lax.fori_loop(0, jnp.max(limits), iterate, self._first(start, data))
+        return self.update_multipliers(batch, last, grow=False) if self.problem.sizes.constraints else last
+
+    def _first(self, start: tuple[JaxTree, JaxTree, JaxTree], data: JaxTree) -> Iterate:
+        zeros = jnp.zeros_like(start[2])
+        return Iterate(start[0], start[1], data, Progress(start[2], zeros, zeros), zeros, zeros + jnp.inf)
+
+    def _iterate(self, batch: ProblemBatch, current: Iterate, tolerance: JaxTree) -> Iterate:
+        x, u, data, progress = current[:4]
+        model, gaps = self._derivatives(x, u, data, batch.previous_inputs)
+        gains, steps, sums, gap_sums = self._backward(x[-1], u, data, model, gaps, progress.damping)
+        xs, us, costs = jax.vmap(lambda alpha: self._rollout(batch, data, u, (x, gains, steps, gaps), alpha))(
+            jnp.array(self.sizes, self.dtype)
+        )
+        choice = choose_rollout(
+            [*costs], self.sizes, progress, sums[0], sums[1], tolerance, *([gap_sums] if self.shooting else [])
+        )
+        x, u = (_best(rollouts, before, choice) for rollouts, before in ((xs, x), (us, u)))
+        values = (choice.cost, choice.damping, choice.gap_weight, choice.converged)
+        *following, converged = (
+            jnp.broadcast_to(jnp.asarray(value, self.dtype), progress.cost.shape) for value in values
+        )
+        return current._replace(states=x, controls=u, progress=Progress(*following), converged=converged)
+
+    def finish(self, batch: ProblemBatch, last: Iterate) -> BatchSolution:
+        """Return the solution, with its cost without penalties."""
+        _, task, violations = self._evaluate(batch, last)
+        violation = jnp.zeros_like(task)
+        for g in violations:
+            violation = jnp.maximum(violation, g)
+        return BatchSolution(
+            last.controls, last.states, task, (last.converged > 0.0) & (violation <= MAX_VIOLATION), violation
+        )
+
+    def update_multipliers(self, batch: ProblemBatch, current: Iterate, grow: bool = True) -> Iterate:
+        """Update the multipliers, and the cost with them."""
+        first, data = self.problem.goal_size + 1, current.data
+        violations = self._violations(batch, current)
+        largest = jnp.stack([jnp.max(g, axis=0) for g in violations]).max(axis=0)
+        growth: JaxTree = penalty_growth(largest, current.worst, data[0, first]) if grow else 1.0
+        shifts = [update_multiplier(g, data[:, first + 1 + i], growth) for i, g in enumerate(violations)]
+        data = data.at[:, first].multiply(growth).at[:, first + 1 :].set(jnp.stack(shifts, axis=1))
+        updated = current._replace(data=data, worst=largest)
+        cost, _, _ = self._evaluate(batch, updated)
+        return updated._replace(progress=current.progress._replace(cost=cost))
+
+    def _stage_arguments(self, batch: ProblemBatch, current: Iterate) -> tuple[JaxTree, ...]:
+        """x, u, u₋, data and parameters of all steps, with leaves (N, B)."""
+        x, u = current.states, current.controls
+        before = jnp.concatenate([batch.previous_inputs[None], u[:-1]])
+        return (
+            self._state([x[:-1, i] for i in range(x.shape[1])]),
+            tuple(u[:, a] for a in range(u.shape[1])),
+            tuple(before[:, a] for a in range(u.shape[1])),
+            self._data(jnp.moveaxis(current.data[:-1], 1, 0)),
+            self.parameters,
+        )
+
+    def _violations(self, batch: ProblemBatch, current: Iterate) -> list[JaxTree]:
+        """g of each constraint (N + 1, B)."""
+        stages = self.problem.stage_violations(*self._stage_arguments(batch, current))
+        end = self.problem.final_violations(
+            self._state([*current.states[-1]]), self._data(current.data[-1]), self.parameters
+        )
+        shape = current.data[:-1, 0].shape
+        return [
+            jnp.concatenate([jnp.broadcast_to(a, shape), jnp.broadcast_to(b, shape[1:])[None]])
+            for a, b in zip(stages, end, strict=True)
+        ]
+
+    def _evaluate(self, batch: ProblemBatch, current: Iterate) -> tuple[JaxTree, JaxTree, list[JaxTree]]:
+        """The costs with and without penalties, and the largest g of each constraint (B,)."""
+        arguments = self._stage_arguments(batch, current)
+        end = (self._state([*current.states[-1]]), self._data(current.data[-1]), self.parameters)
+        least = jnp.sum(total_cost(self.problem.stage_residuals(*arguments)), axis=0)
+        least = least + total_cost(self.problem.final_residuals(*end))
+        if not self.problem.sizes.constraints:
+            return least, least, []
+        violations = self._violations(batch, current)
+        penalty, shifts = current.data[:, self.problem.goal_size + 1], current.data[:, self.problem.goal_size + 2 :]
+        excess = sum(jnp.maximum(g + shifts[:, i], 0.0) ** 2 for i, g in enumerate(violations))
+        return least, least - jnp.sum(0.5 * penalty * excess, axis=0), [jnp.max(g, axis=0) for g in violations]
+
+    def _guess(self, batch: ProblemBatch, data: JaxTree) -> tuple[JaxTree, JaxTree, JaxTree]:
+        """States, inputs and cost of the problem's guess."""
+        problem = self.problem
+        assert problem.guess is not None
+        start = self._state([*batch.states])
+        rows = problem.guess(start, self._data(jnp.moveaxis(data[1:], 1, 0)).goal)
+        shape = (self.horizon, batch.states.shape[1])
+        states = jnp.stack([jnp.broadcast_to(jnp.asarray(x, self.dtype), shape) for x in flatten(rows)], axis=1)
+        hover = jnp.array(problem.command, self.dtype)[:, None]
+        inputs = jnp.broadcast_to(hover, (self.horizon, len(problem.command), shape[1]))
+        x = jnp.concatenate([batch.states[None], states])
+        zeros = jnp.zeros(shape[1:], self.dtype)
+        current = Iterate(x, inputs, data, Progress(zeros, zeros, zeros), zeros, zeros)
+        return x, inputs, self._evaluate(batch, current)[0]
 
     def _state(self, rows: Sequence[JaxTree]) -> JaxTree:
         return unflatten(self.problem.state, iter(rows))
 
-    def _goal(self, rows: Sequence[JaxTree]) -> JaxTree:
-        return unflatten(self.problem.goal, iter([*rows]))
+    def _data(self, rows: Sequence[JaxTree]) -> StepData:
+        return unflatten(self.problem.data, iter([*rows]))
 
     def _folded_parameters(self, trace: JaxTree) -> JaxTree:
         return fold_tree(self.problem.parameters, flatten(self.parameters), trace)
 
     def _rollout(
-        self, batch: ProblemBatch, nominal: JaxTree, gains: JaxTree, steps: JaxTree, alpha: JaxTree
+        self, batch: ProblemBatch, data: JaxTree, inputs: JaxTree, feedback: JaxTree = None, alpha: JaxTree = 0.0
     ) -> tuple[JaxTree, JaxTree, JaxTree]:
-        """States (N + 1, n, B), inputs (N, m, B) and costs (B,) of the feedback around a nominal trajectory"""
+        """States (N + 1, n, B), inputs (N, m, B) and costs (B,) of inputs, and of feedback around a nominal trajectory
+
+        `feedback` is the states, gains, steps and gaps of that trajectory; the part 1 − α of its gaps remains.
+        """
         problem, parameters = self.problem, self.parameters
         limits = problem.limits(parameters)
 
         def body(carry: JaxTree, row: JaxTree) -> JaxTree:
             x, u_before, u_before_nominal, cost = carry
-            goal, x_nominal, u_nominal, K, k = row
+            stage_data, u_nominal, *around = row
             trace = new_trace(self.dtype)
-            state, nominal_state = (fold_tree(problem.state, rows, trace) for rows in (x, [*x_nominal]))
-            change = (a - b for a, b in zip(u_before, u_before_nominal, strict=True))
-            error = [*unfold_leaves(problem.difference(state, nominal_state)), *change]
-            u = apply_feedback([*u_nominal], [*k], [[*gain] for gain in K], error, alpha, limits)
-            next_x = unfold_leaves(problem.step(state, fold_tree(tuple(u), u, trace), self._folded_parameters(trace)))
-            residuals = problem.stage_residuals(self._state(x), tuple(u), tuple(u_before), self._goal(goal), parameters)
-            next_x = [jnp.broadcast_to(leaf, jnp.shape(cost)) for leaf in next_x]
+            state = fold_tree(problem.state, x, trace)
+            u = [*u_nominal]
+            if around:
+                x_nominal, K, k, gap = around
+                nominal_state = fold_tree(problem.state, [*x_nominal], trace)
+                change = (a - b for a, b in zip(u_before, u_before_nominal, strict=True))
+                error = [*unfold_leaves(problem.difference(state, nominal_state)), *change]
+                u = apply_feedback(u, [*k], [[*gain] for gain in K], error, alpha, limits)
+            next_state = problem.step(state, fold_tree(tuple(u), u, trace), self._folded_parameters(trace))
+            if around and self.shooting:
+                rest = fold_tree(problem.tangent, [(alpha - 1.0) * d for d in gap], trace)
+                next_state = problem.displace(next_state, rest)
+            residuals = problem.stage_residuals(
+                self._state(x), tuple(u), tuple(u_before), self._data(stage_data), parameters
+            )
+            next_x = [jnp.broadcast_to(leaf, jnp.shape(cost)) for leaf in unfold_leaves(next_state)]
             return (next_x, u, [*u_nominal], cost + total_cost(residuals)), (jnp.stack(next_x), jnp.stack(u))
 
         x0, before = batch.states, [*batch.previous_inputs]
+        around = () if feedback is None else (feedback[0][:-1], *feedback[1:])
         carry = ([*x0], before, before, jnp.zeros_like(x0[0]))
-        (x, _, _, cost), (states, inputs) = lax.scan(body, carry, (self.goals[:-1], *nominal, gains, steps))
-        cost = cost + total_cost(problem.final(self._state(x), self._goal(self.goals[-1]), parameters))
-        return jnp.concatenate([x0[None], states]), inputs, cost
+        (x, _, _, cost), (states, controls) = lax.scan(body, carry, (data[:-1], inputs, *around))
+        cost = cost + total_cost(problem.final_residuals(self._state(x), self._data(data[-1]), parameters))
+        return jnp.concatenate([x0[None], states]), controls, cost
 
-    def _derivatives(self, nominal: JaxTree, u_previous: JaxTree) -> tuple[JaxTree, JaxTree, JaxTree]:
-        """[A B] (N, B, ·, · + m), the cost's gradient (N, B, · + m) and Hessian (N, B, · + m, · + m)"""
-        (x, u), problem, size = nominal, self.problem, self.problem.sizes
+    def _derivatives(self, x: JaxTree, u: JaxTree, data: JaxTree, u_previous: JaxTree) -> tuple[JaxTree, JaxTree]:
+        """[A B] (N, B, ·, · + m), the cost's gradient (N, B, · + m), its Hessian (N, B, · + m, · + m) and its derivatives by the
+        change of the inputs (N, 2 m, B); and the gaps (N, ·, B)"""
+        problem, size = self.problem, self.problem.sizes
         previous_inputs = jnp.concatenate([u_previous[None], u[:-1]])
-        rows, inputs = [x[:, i] for i in range(size.state)], [u[:, a] for a in range(size.command)]
-        goal = self._goal([self.goals[:-1, i] for i in range(size.goal)])
+        rows, inputs = [x[:-1, i] for i in range(size.state)], [u[:, a] for a in range(size.command)]
+        stage_data = self._data([data[:-1, i] for i in range(size.data)])
         u_before = tuple(previous_inputs[:, a] for a in range(size.command))
 
         def local(*delta: JaxTree) -> tuple[list[JaxTree], Residuals]:
@@ -248,11 +398,24 @@ class _BatchSolver:
             difference = unfold_leaves(problem.difference(problem.step(displaced, command, parameters), next_nominal))
             plain_state = self._state([jnp.asarray(leaf) for leaf in unfold_leaves(displaced)])
             return difference, problem.stage_residuals(
-                plain_state, tuple(unfold_leaves(command)), u_before, goal, self.parameters
+                plain_state, tuple(unfold_leaves(command)), u_before, stage_data, self.parameters
             )
 
         jacobian, slope, curvature = self._linearise(local, rows[0], size.width)
-        return jnp.stack(jacobian, axis=-2), slope, curvature
+        weights, slopes = problem.change_terms(tuple(inputs), u_before, stage_data, self.parameters)
+        change = jnp.stack([jnp.broadcast_to(value, rows[0].shape) for value in (*weights, *slopes)], axis=1)
+        gaps = jnp.zeros((self.horizon, size.tangent, x.shape[-1]), self.dtype)
+        if self.shooting:
+            trace = new_trace(self.dtype)
+            reached = problem.step(
+                fold_tree(problem.state, rows, trace),
+                fold_tree(tuple(inputs), inputs, trace),
+                self._folded_parameters(trace),
+            )
+            following = fold_tree(problem.state, [x[1:, i] for i in range(size.state)], trace)
+            leaves = unfold_leaves(problem.difference(reached, following))
+            gaps = jnp.stack([jnp.broadcast_to(leaf, rows[0].shape) for leaf in leaves], axis=1)
+        return (jnp.stack(jacobian, axis=-2), slope, curvature, change), gaps
 
     def _linearise(
         self, local: Callable[..., tuple[list[JaxTree], Residuals]], like: JaxTree, size: int
@@ -272,43 +435,48 @@ class _BatchSolver:
         return values, *_gauss_newton(weights, r, slopes)
 
     def _backward(
-        self, x_end: JaxTree, u: JaxTree, model: JaxTree, damping: JaxTree
-    ) -> tuple[JaxTree, JaxTree, JaxTree]:
+        self, x_end: JaxTree, u: JaxTree, data: JaxTree, model: JaxTree, gaps: JaxTree, damping: JaxTree
+    ) -> tuple[JaxTree, JaxTree, JaxTree, GapSums]:
         """Gains (N, m, · + m, B), steps (N, m, B), and the sums over the horizon"""
         problem, size = self.problem, self.problem.sizes
-        m, count, weight = size.command, u.shape[-1], problem.smoothing(self.parameters)
-        smoothing_weights = jnp.full((self.horizon,), weight, self.dtype).at[-1].set(0.0)
-        following, limits = jnp.concatenate([u[1:], u[-1:]]), problem.limits(self.parameters)
-        by_previous = -weight * jnp.eye(m, dtype=self.dtype)
+        m, count, limits = size.command, u.shape[-1], problem.limits(self.parameters)
+        is_smooth = problem.max_change is not None or not is_zero(problem.smoothing(self.parameters))
+        *matrices, change = model
+        following = jnp.concatenate([change[1:], jnp.zeros_like(change[:1])])
 
-        def one(
-            value: JaxTree, model: JaxTree, current_u: JaxTree, next_u: JaxTree, damping: JaxTree, s: JaxTree
-        ) -> JaxTree:
-            (V, v, K, k), (M, slope, H) = value, model
-            change = None if is_zero(weight) else smoothing_terms(s, K, [*k], [*current_u], [*next_u], JAX)
+        def one(value: JaxTree, model: JaxTree, current_u: JaxTree, change: JaxTree, damping: JaxTree) -> JaxTree:
+            (V, v, K, k), (M, slope, H), (here, later, gap) = value, model, change
+            gap_terms = GapSums(*jnp.zeros(3, self.dtype))
+            if self.shooting:
+                v, gap_terms = shift_value(V, v, gap[:, None])
+            smoothing = smoothing_terms(later[:m], later[m:], K, [*k], JAX) if is_smooth else None
             inputs = StageInputs(limits, [*current_u], damping)
-            result = solve_stage(StageModel(V, v, M, H, slope[:, None]), inputs, change, by_previous, JAX)
+            result = solve_stage(
+                StageModel(V, v, M, H, slope[:, None]), inputs, smoothing, -jnp.diag(here[:m]), JAX
+            )
             symmetric, box = 0.5 * (result.V + result.V.T), result.box
-            return (symmetric, result.v, result.gains, jnp.stack(box.step)), jnp.stack([box.linear, box.quadratic])
+            return (symmetric, result.v, result.gains, jnp.stack(box.step)), jnp.stack(
+                [box.linear, box.quadratic, *gap_terms]
+            )
 
         def body(carry: JaxTree, row: JaxTree) -> JaxTree:
-            (value, sums), (model, current_u, next_u, s) = carry, row
-            value, stage_sums = jax.vmap(one, in_axes=(0, 0, 0, 0, 0, None))(
-                value, model, current_u.T, next_u.T, damping, s
-            )
+            (value, sums), (model, current_u, change) = carry, row
+            value, stage_sums = jax.vmap(one)(value, model, current_u.T, tuple(x.T for x in change), damping)
             return (value, sums + stage_sums), value[2:]
 
-        gains, steps, sums = (jnp.zeros((count, *shape), self.dtype) for shape in ((m, size.width), (m,), (2,)))
-        carry = ((*self._final(x_end), gains, steps), sums)
-        (_, sums), (gains, steps) = lax.scan(body, carry, (model, u, following, smoothing_weights), reverse=True)
-        return jnp.moveaxis(gains, 1, -1), jnp.moveaxis(steps, 1, -1), sums.T
+        gains, steps, sums = (jnp.zeros((count, *shape), self.dtype) for shape in ((m, size.width), (m,), (5,)))
+        carry = ((*self._final(x_end, data[-1]), gains, steps), sums)
+        (_, sums), (gains, steps) = lax.scan(
+            body, carry, (tuple(matrices), u, (change, following, gaps)), reverse=True
+        )
+        return jnp.moveaxis(gains, 1, -1), jnp.moveaxis(steps, 1, -1), sums.T[:2], GapSums(*sums.T[2:])
 
-    def _final(self, x: JaxTree) -> tuple[JaxTree, JaxTree]:
+    def _final(self, x: JaxTree, data: JaxTree) -> tuple[JaxTree, JaxTree]:
         """V and v at the end of the horizon"""
 
         def local(*delta: JaxTree) -> tuple[list[JaxTree], Residuals]:
             displaced = self.problem.displace(self._state([*x]), unflatten(self.problem.tangent, iter(delta)))
-            return [], self.problem.final(displaced, self._goal(self.goals[-1]), self.parameters)
+            return [], self.problem.final_residuals(displaced, self._data(data), self.parameters)
 
         _, slope, curvature = self._linearise(local, x[0], self.problem.sizes.tangent)
         return curvature, slope[:, :, None]
@@ -321,7 +489,8 @@ def _gauss_newton(
     slope, curvature = 0.0, 0.0
     for w, r, g in zip(weights, residuals, slopes, strict=True):
         slope = slope + (w * r)[..., None] * g
-        curvature = curvature + w * g[..., :, None] * g[..., None, :]
+        weight = jnp.asarray(w)[..., None, None]
+        curvature = curvature + weight * g[..., :, None] * g[..., None, :]
     return slope, curvature
 
 
@@ -341,7 +510,8 @@ class MpcBatchState(NamedTuple):
 
     The fields are the inputs of the last solution, the applied input and the command computed from it, the disturbance
     observer and whether it has observed before (1 or 0), the torque observer of a vehicle that has one, the predicted
-    positions [m], and the count of ticks without a solution, at which the hover input was applied instead.
+    positions [m], the multipliers of the constraints, the time [s], and the count of ticks without a solution, at which the
+    hover input was applied instead.
     """
 
     controls: JaxTree
@@ -351,6 +521,8 @@ class MpcBatchState(NamedTuple):
     has_observed: JaxTree
     torque_observer: JaxTree
     prediction: JaxTree
+    multipliers: JaxTree
+    time: JaxTree
     fallbacks: JaxTree
 
 
@@ -425,9 +597,21 @@ def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
     (hover_state, hover_command), torque_start = hover(vehicle), initial_lead_observer(vehicle) or ()
     hover_input, shift = model.hover_input, split_shift(period, model.dt, horizon)
     no_path = (math.nan,) * len(ZERO) * (horizon + 1)
+    problem, delay = controller.problem, controller.options.delay
+    multipliers = tuple(map(float, controller.initial_state.multipliers.ravel()))
     start = MpcBatchState(
-        (hover_input,) * horizon, hover_input, hover_command, INITIAL_OBSERVER, 0.0, torque_start, no_path, 0.0
+        (hover_input,) * horizon,
+        hover_input,
+        hover_command,
+        INITIAL_OBSERVER,
+        0.0,
+        torque_start,
+        no_path,
+        multipliers,
+        0.0,
+        0.0,
     )
+    delayed_model = replace(model, dt=delay) if delay > 0.0 else None
 
     def step(controller_state: MpcBatchState, states: JaxTree, ahead: JaxTree) -> tuple[JaxTree, MpcBatchState]:
         n, dtype = states.shape[1], states.dtype
@@ -442,30 +626,32 @@ def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
             controller_state.push_observer,
             controller_state.has_observed,
             torque_values,
+            controller_state.previous_input,
         )
-        templates = (hover_state, (0.0,), hover_command, INITIAL_OBSERVER, (0.0,), torque_start)
-        state, (state_q_norm,), command, observer, (confirmed,), torque = (
+        templates = (hover_state, (0.0,), hover_command, INITIAL_OBSERVER, (0.0,), torque_start, hover_input)
+        state, (state_q_norm,), command, observer, (confirmed,), torque, previous = (
             fold_tree(template, [*rows], trace) for template, rows in zip(templates, fields, strict=True)
         )
-        sensed = TickInputs(state, state_q_norm, command, observer, confirmed, torque)
-        observer, body = problem_start(sensed, vehicle, controller.observer_gain, period)
+        sensed = TickInputs(state, state_q_norm, command, observer, confirmed, torque, previous)
+        observer, body = problem_start(sensed, vehicle, controller.observer_gain, period, delayed_model)
         push_W = observer.push_W
         references = fold_tree(Reference(ZERO), [*jnp.moveaxis(ahead, 1, 0)], trace)
         goals = [
             jnp.broadcast_to(leaf, (horizon + 1, n)) for leaf in unfold_leaves(mpc_target(references, model, push_W))
         ]
         shifted = shift_inputs(controller_state.controls.reshape(horizon, -1, n), *shift)
-        no_gains = jnp.zeros((model.input_count, controller.problem.sizes.width), dtype)
-        batch = ProblemBatch(_rows(body, n, dtype), (), controller_state.previous_input, shifted, no_gains)
-        leaves = unfold_leaves(controller.parameters._replace(push_W=push_W))
-        parameters = unflatten(controller.problem.parameters, iter([jnp.asarray(x, dtype) for x in leaves]))
-        iterations, sizes = controller.control_iterations, controller.line_search
-        solver = _BatchSolver(
-            controller.problem, horizon, iterations, sizes, dtype.name, jnp.stack(goals, axis=1), parameters
-        )
+        batch = ProblemBatch(_rows(body, n, dtype), (), controller_state.previous_input, shifted)
+        time = controller_state.time[0]
+        leaves = unfold_leaves(controller.parameters._replace(push_W=push_W, time=time + delay))
+        parameters = unflatten(problem.parameters, iter([jnp.asarray(x, dtype) for x in leaves]))
+        saved = shift_inputs(controller_state.multipliers.reshape(horizon + 1, -1, n), *shift)
+        data = step_data(problem, jnp.stack(goals, axis=1), model.dt, saved)
+        solver = _BatchSolver(problem, horizon, controller.line_search, dtype.name, parameters, shooting=True)
+        is_new = controller_state.has_observed[0] == 0.0
+        iterations = controller.control_iterations, controller.options.max_iterations
         with jax.default_matmul_precision("highest"):
-            solution = solver.resume(batch, controller.tolerance)
-        has_solution = is_finite & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solution.cost < jnp.inf)
+            solution = solver.resume(batch, data, is_new, iterations, controller.tolerance)
+        has_solution = is_finite & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solution.progress.cost < jnp.inf)
         controls = jnp.where(has_solution, solution.controls, jnp.asarray(hover_input, dtype)[:, None])
         wrench = model.thrust_and_torque(fold_tree(hover_input, [*controls[0]], trace))
         allocated, torque = compensated_command(wrench, state, torque, vehicle, controller.allocation, period)
@@ -478,6 +664,8 @@ def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
             is_finite[None].astype(dtype),
             _rows(torque, n, dtype),
             predicted.reshape(-1, n),
+            solution.data[:, problem.goal_size + 1 :].reshape(-1, n),
+            (time + period)[None],
             controller_state.fallbacks + ~has_solution,
         )
 

@@ -158,10 +158,11 @@ class SolveOptions(NamedTuple):
 
     def require_numbers(self) -> None:
         """Raise ValueError for an option that has to be a number and is not."""
-        for name, value in (("time", self.time), ("yaw", self.yaw), ("shift", self.shift)):
-            if type(value) is not float and not isinstance(value, (Real, np.ndarray)):
-                raise ValueError(f"{name} is {value!r:.60}; expected a number")
-        if self.iterations is not None and COUNT.parse(self.iterations) is None:
+        if not type(self.time) is type(self.yaw) is type(self.shift) is float:
+            for name, value in (("time", self.time), ("yaw", self.yaw), ("shift", self.shift)):
+                if not isinstance(value, (Real, np.ndarray)):
+                    raise ValueError(f"{name} is {value!r:.60}; expected a number")
+        if self.iterations is not None and self.iterations != 1 and COUNT.parse(self.iterations) is None:
             raise ValueError(f"iterations = {self.iterations!r:.60}: expected {COUNT.expected}")
         if isinstance(self.push_W, str) or not hasattr(self.push_W, "__len__") or len(self.push_W) != 3:
             raise ValueError(f"push_W is {self.push_W!r:.60}; expected three numbers")
@@ -343,15 +344,15 @@ class ILQR:
     def _shift_warm_start(self, warm_start: "MpcResult | Array", shift: float) -> Array:
         """Shift the inputs, and the multipliers of a result, by `shift` seconds, linear between steps; the last ones are
         repeated."""
-        shift_by = split_shift(shift, self.model.dt, self.horizon)
-        if isinstance(warm_start, MpcResult) and warm_start.multipliers.shape == self._solver.multipliers.shape:
-            self._solver.multipliers[:] = shift_inputs(warm_start.multipliers, *shift_by)
-        else:
+        steps, fraction = split_shift(shift, self.model.dt, self.horizon)
+        if self._names and isinstance(warm_start, MpcResult):
+            self._solver.multipliers[:] = shift_inputs(warm_start.multipliers, steps, fraction)
+        elif self._names:
             self._solver.reset_multipliers()
-        controls = np.asarray(warm_start.controls if isinstance(warm_start, MpcResult) else warm_start, dtype=float)
+        controls = warm_start.controls if isinstance(warm_start, MpcResult) else np.asarray(warm_start, dtype=float)
         if controls.shape != self._hover.shape:
             raise ValueError(f"warm_start has shape {controls.shape}; expected {self._hover.shape}")
-        return shift_inputs(controls, *shift_by)
+        return controls if steps == 0 and fraction == 0.0 else shift_inputs(controls, steps, fraction)
 
     def solve_batch(
         self,
@@ -433,7 +434,7 @@ class ILQR:
             lanes = slice(first, min(first + width, count))
             filled = slice(0, lanes.stop - first)
             tile.load(x[:, lanes], batch.before[:, lanes], batch.inputs[..., lanes])
-            goals.write(x[:6, lanes], target[:, lanes], filled)
+            goals.write_lanes(x[:6, lanes], target[:, lanes], filled)
             tile.run(iterations, self.tolerance, cold)
             controls[..., lanes], states[..., lanes] = tile.controls[..., filled], tile.states[..., filled]
             cost[lanes], converged[lanes] = tile.cost[filled], tile.is_converged[filled]
@@ -444,7 +445,9 @@ class ILQR:
         from samara.control.mpc.batch_jax import PointTargets, ProblemBatch, jax_solver, point_goals
 
         goals = point_goals(self.model, self.horizon)
-        solve = jax_solver(self.problem, self.horizon, iterations, self.line_search, dtype, goals, cold=cold)
+        solve = jax_solver(
+            self.problem, self.horizon, iterations, self.line_search, dtype, goals, self.model.dt, cold=cold
+        )
         targets = PointTargets(batch.targets, batch.yaw, self.shaping)
         solution = solve(
             ProblemBatch(batch.states, targets, batch.before, batch.inputs), flatten(self.parameters), self.tolerance
@@ -561,7 +564,8 @@ class ILQR:
 def _quaternion_layout(state: object, layout: str | None) -> str:
     """Return the order of the quaternion in states: that of `State`, or `layout` for an array."""
     order = "wxyz" if layout is None and isinstance(state, State) else layout
-    quaternion_order(order)
+    if order != "wxyz":
+        quaternion_order(order)
     assert order is not None
     return order
 
@@ -569,20 +573,19 @@ def _quaternion_layout(state: object, layout: str | None) -> str:
 def _reorder_quaternions(states: Array, layout: str) -> Array:
     """Copy states (N + 1, 13, …) in the order w, x, y, z to the order of `layout`."""
     if layout == "wxyz":
-        return np.array(states)
+        return states.copy()
     return np.asarray(states)[:, [*range(6), *(6 + i for i in quaternion_order(layout)), *range(10, BODY_STATE_SIZE)]]
 
 
 def _components(state: State | Sequence[float] | Array, layout: str) -> list[float] | None:
     """(p, v, q as w, x, y, z, ω) with q of unit length, or None if a component is not finite"""
-    is_state = isinstance(state, State)
-    leaves: Sequence[Scalar] | Array = (
-        (*state[0], *state[1], *state[2], *state[3]) if isinstance(state, State) else state
-    )
-    x = [float(leaf) for leaf in leaves]
+    if isinstance(state, State):
+        x = [*map(float, (*state[0], *state[1], *state[2], *state[3]))]
+    else:
+        x = [*map(float, state)]
     if len(x) != BODY_STATE_SIZE:
         raise ValueError(f"state has {len(x)} numbers; expected a State, or the {BODY_STATE_SIZE} of p, v, q and ω")
-    if not is_state:
+    if layout != "wxyz" and not isinstance(state, State):
         x[6:10] = [x[6 + layout.index(letter)] for letter in "wxyz"]
     length = math.hypot(*x[6:10])
     if not (math.isfinite(sum(x)) and length > 0.0):

@@ -146,9 +146,15 @@ def interpolate(u: Scalar, next_u: Scalar, fraction: Scalar) -> Scalar:
 
 def shift_inputs(controls: Array, steps: int, fraction: float) -> Array:
     """Shift the inputs (N, …), of NumPy or JAX, by `steps` and a `fraction` of a step; the last input is repeated."""
-    index, last = np.arange(len(controls)) + steps, len(controls) - 1
-    shifted: Array = interpolate(controls[np.minimum(index, last)], controls[np.minimum(index + 1, last)], fraction)
-    return shifted
+    current, following = _shift_indices(len(controls), steps)
+    shifted: Array = controls[current]
+    return shifted * (1.0 - fraction) + fraction * controls[following] if fraction > 0.0 else shifted
+
+
+@lru_cache(maxsize=64)
+def _shift_indices(count: int, steps: int) -> tuple[Array, Array]:
+    index = np.arange(count) + steps
+    return np.minimum(index, count - 1), np.minimum(index + 1, count - 1)
 
 
 # Compiled code of a tick -------------------------------------------------------------------------------------------------
@@ -232,7 +238,7 @@ def _plan_code(problem: Problem, repeated: int, drones: int) -> TickCode:
         saved = StepArray("multipliers", count - 1)
         target = layout.goals.step_values(count - 1, problem.goal_size + 1)
         shift_multipliers = trace_pass(
-            lambda a, b, fraction: tuple(interpolate(*pair, fraction) for pair in zip(a, b, strict=True)),
+            lambda a, b, fraction: (tuple(interpolate(*pair, fraction) for pair in zip(a, b, strict=True)),),
             (saved.step_values(count - 1), saved.step_values(count - 1, later=1), fraction),
             (target,),
         )

@@ -133,7 +133,7 @@ class Problem:
         has_multipliers = count or self.soft_residuals
         return StepData(self.goal, Multipliers(0.0, INITIAL_PENALTY, (0.0,) * count) if has_multipliers else ())
 
-    @property
+    @cached_property
     def goal_size(self) -> int:
         """Leaves of a goal, the first of a step's data."""
         return len(flatten(self.goal))
@@ -210,6 +210,7 @@ INITIAL_PENALTY, MAX_PENALTY, PENALTY_GROWTH = 1e2, 1e6, 4.0
 MAX_SHIFT = 1e3
 MAX_VIOLATION = 1e-3  # of its scale: a constraint counts as satisfied
 MIN_VIOLATION_DECREASE = 0.25
+MULTIPLIER_INTERVAL = 3  # iterations between updates of the multipliers of a batch
 
 
 def penalties(violations: Scalars, data: StepData) -> Residuals:

@@ -177,9 +177,15 @@ class PointGoalWriter:
         self._arrays = Arrays(dtype, path=(_PATH_SIZE, width), target=(_TARGET_SIZE, width), shaping=len(shaping))
         self._arrays["shaping"][:] = shaping
         self._table = self._arrays.table(self._loops, push=push, goals=goals)
+        self._path, self._target = self._arrays["path"][:, 0], self._arrays["target"][:, 0]
 
-    def write(self, path: Array | Sequence[float], target: Array | Sequence[float], lanes: int | slice = 0) -> None:
-        """Write the goals from the values of a `PathPoint` and a `PathTarget`."""
+    def write(self, path: Sequence[float], target: Sequence[float]) -> None:
+        """Write the goals of the first problem from the values of a `PathPoint` and a `PathTarget`."""
+        self._path[:], self._target[:] = path, target
+        self._loops.call(self._table, self._steps)
+
+    def write_lanes(self, path: Array, target: Array, lanes: slice) -> None:
+        """Write the goals of several problems, (·, lanes)."""
         self._arrays["path"][:, lanes], self._arrays["target"][:, lanes] = path, target
         self._loops.call(self._table, self._steps)
 
