@@ -69,7 +69,7 @@ def flight_cases() -> list[Flight]:
     crazyflie_settings = {"duration": SECONDS, "drones.vehicle": "crazyflie_documented"}
     single, predictive = (
         samara.load_scenario("waypoints", crazyflie_settings | {"drones.controller": name})
-        for name in ("geometric", "ilqr")
+        for name in ("geometric", "mpc")
     )
     turbulence = {"wind": [{"model": "turbulence", "speed": 4.0, "sigma": 0.6, "tau": 2.0}]}
     with_sensors = samara.load_scenario("sensors", {"duration": 35.0, **turbulence})

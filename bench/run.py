@@ -28,7 +28,7 @@ from aero import rows as aero_rows
 from campaign import campaigns
 from contact import rows as contact_rows
 from flight import compile_times, flights, many_flights
-from ilqr import rows as ilqr_rows
+from mpc import rows as mpc_rows
 from parts import parts as part_rows
 from peer_process import PYTHON, PeerError, check_peers, run_peer
 from peers import FROM_CHECKOUT, ROWS
@@ -394,7 +394,7 @@ def everything(console: Console, python: Path, checkout: Path | None) -> dict[st
     with console.status("flying scenarios"):
         flight_rows, batch_rows, campaign_rows, compile_rows = flights(), many_flights(), campaigns(), compile_times()
     with console.status("solving"):
-        solutions = ilqr_rows(python)
+        solutions = mpc_rows(python)
     with console.status("measuring the peers"):
         peer_rates = peers(python, checkout, {**ROWS, **(FROM_CHECKOUT if checkout else {})})
     comparisons = ratios([*rows, *flight_rows], peer_rates)
@@ -412,7 +412,7 @@ def everything(console: Console, python: Path, checkout: Path | None) -> dict[st
         "many_flights": batch_rows,
         "campaigns": campaign_rows,
         "compile_times": compile_rows,
-        "ilqr": solutions,
+        "mpc": solutions,
         "peers": peer_rates,
         "ratios": comparisons,
     }

@@ -5,7 +5,7 @@ import matplotlib
 import numpy as np
 
 import samara
-from samara.control import ILQR
+from samara.control import MPC
 from samara.sim import Plant, plant_state, set_plant_state
 
 matplotlib.use("Agg")
@@ -13,15 +13,15 @@ import matplotlib.pyplot as plt
 
 vehicle = samara.vehicle("crazyflie")
 ball, radius, target = (1.0, 0.05, 1.0), 0.35, (2.0, 0.0, 1.0)
-ilqr = ILQR(vehicle, horizon=40, reference_follow=1.0, obstacles=[(ball, radius)])
+mpc = MPC(vehicle, horizon=40, reference_follow=1.0, obstacles=[(ball, radius)])
 
 # %% One iteration for every command, 100 times a second; the motors and their lag at 1 kHz
-plant, controller_state, path = Plant(vehicle), ilqr.initial_state, []
+plant, controller_state, path = Plant(vehicle), mpc.initial_state, []
 set_plant_state(plant, 0, samara.hover(vehicle)[0])
 for k in range(500):
     state = plant_state(plant, 0)
     path.append(state.p_W)
-    plant.command[:, 0], controller_state = ilqr(state, target, vehicle, controller_state)
+    plant.command[:, 0], controller_state = mpc(state, target, vehicle, controller_state)
     plant.advance(10_000 * k, 10_000 * (k + 1))
 
 # %%

@@ -1,7 +1,7 @@
 """Fly aircraft built from random parts lists: each is checked, hovers, and flies the figure of eight.
 
     PYTHONPATH=bench python -m studies.parts --numbers 0-499
-    PYTHONPATH=bench python -m studies.parts --numbers 0-499 --every 10 --controllers ilqr
+    PYTHONPATH=bench python -m studies.parts --numbers 0-499 --every 10 --controllers mpc
 
 Aircraft of the same structure fly as one batch; predictive controllers fly them one by one. An aircraft whose position loop is
 slower than 1 rad/s flies the figure slower by the same factor.
@@ -37,7 +37,7 @@ from studies.homogeneous_batch import LANES, PERIOD, Flight, batch_signature, fl
 from studies.random_parts import sensible_list
 
 CONTROLLERS = ("geometric", "pid")
-PREDICTIVE_CONTROLLERS = ("ilqr",)  # called from Python at every control instant
+PREDICTIVE_CONTROLLERS = ("mpc",)  # called from Python at every control instant
 HOVER_FLIGHT = "hover, geometric"
 FULL_SPEED_BANDWIDTH = 1.0  # [rad/s]: bandwidth of the position loop at which the figure is flown as shipped
 MAX_HOVER_ERROR = 0.02  # [m]: largest position error in hover

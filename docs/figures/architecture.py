@@ -74,10 +74,10 @@ def a_compiled_rollout() -> None:
 
 def an_ilqr_solution() -> None:
     import samara
-    from samara.control import ILQR
+    from samara.control import MPC
 
     vehicle = samara.vehicle("crazyflie")
-    ILQR(vehicle).solve(samara.hover(vehicle)[0], (1.0, 0.0, 1.5))
+    MPC(vehicle).solve(samara.hover(vehicle)[0], (1.0, 0.0, 1.5))
 
 
 RUNS: dict[str, Callable[[], None]] = {

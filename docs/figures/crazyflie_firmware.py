@@ -25,8 +25,8 @@ from samara.scenario.scenario import Drone, Scenario
 from samara.vehicles.shape import COLOURS, INK
 from samara.view.plot.style import samara_style
 
-SAMARA_CONTROLLERS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")
-DRAWN_CONTROLLERS = ("pid", "geometric", "indi", "ilqr", *NAMES)
+SAMARA_CONTROLLERS = ("pid", "geometric", "mellinger", "lqr", "indi", "mpc")
+DRAWN_CONTROLLERS = ("pid", "geometric", "indi", "mpc", *NAMES)
 HEIGHT, STEP, WIND, SPEED = 3.0, 1.0, 2.0, 1.0
 DURATION = 10.0
 GUST_START = 1.0  # [s], start of the gust

@@ -19,7 +19,7 @@ from samara.core.atomic_files import atomic_write
 FLIGHTS, INTERACTION, PROPELLERS = "SAMARA_FLIGHTS", "SAMARA_INTERACTION", "SAMARA_PROPELLERS"
 WAYPOINTS = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as in docs/howto/plan-fastest.md
 YAW_DEG = (0, 0, 90, 180, 180, 270)
-CONTROLLERS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")
+CONTROLLERS = ("pid", "geometric", "mellinger", "lqr", "indi", "mpc")
 MAX_GIF_BYTES = 2_500_000  # [bytes], limit for readers of the README
 
 

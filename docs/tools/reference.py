@@ -165,10 +165,10 @@ def controllers() -> str:
 
 
 def _option_names(name: str) -> str:
-    """Return the options of a controller; those of `ilqr` are in a separate table."""
+    """Return the options of a controller; those of `mpc` are in a separate table."""
     options = CONTROLLER_TYPES[name].option_parsers
     return (
-        "[weights and horizon](#ilqr)" if name == "ilqr" else ", ".join(f"`{option}`" for option in options) or "none"
+        "[weights and horizon](#mpc)" if name == "mpc" else ", ".join(f"`{option}`" for option in options) or "none"
     )
 
 
@@ -186,17 +186,17 @@ def options(names: str, page_text: str) -> str:
     }
     rows = []
     for key, parser in parsers.items():
-        value = fixed.get(key) if names == "ilqr" else None
+        value = fixed.get(key) if names == "mpc" else None
         text = NO_DEFAULT if value is None else f"`{value:g}`" if isinstance(value, (int, float)) else f"`{value}`"
         rows.append(
             (
                 f"`{key}`",
                 expected(Key(parser.expected, "")),
-                *([text] if names == "ilqr" else []),
+                *([text] if names == "mpc" else []),
                 meaning(key, page_text),
             )
         )
-    return table(("option", "value", *(["default"] if names == "ilqr" else []), "meaning"), rows)
+    return table(("option", "value", *(["default"] if names == "mpc" else []), "meaning"), rows)
 
 
 def tasks() -> str:

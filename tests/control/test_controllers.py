@@ -24,7 +24,7 @@ from samara.control.geometric import (
 from samara.control.indi import filter_measurements, indi
 from samara.control.lqr import error_scales, flat_error, hover_design, lqr
 from samara.control.mellinger import mellinger, mellinger_torque
-from samara.control.mpc import ILQR
+from samara.control.mpc import MPC
 from samara.control.mpc.flight import AccelerationObserver, observe_acceleration
 from samara.control.pid import pid, pid_gains
 from samara.control.registry import CONTROLLERS, create_controller
@@ -38,7 +38,7 @@ from samara.plan.trajectory import figure8, lissajous
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 
-NAMES = tuple(name for name in CONTROLLERS if name != "ilqr")  # which is not traced: see test_ilqr.py
+NAMES = tuple(name for name in CONTROLLERS if name != "mpc")  # which is not traced: see test_mpc.py
 KINDS = (
     "crazyflie_documented",
     "hakoniwa",
@@ -600,7 +600,7 @@ def test_the_observer_of_the_predictive_controller_estimates_unmodelled_accelera
     assert observe_acceleration(before, accelerated, command, vehicle, 1.0, 0.01).push_W[:2] == pytest.approx(
         (g, -g), rel=1e-12
     )
-    gain = ILQR(samara.vehicle("crazyflie_documented"), period=0.02, disturbance_time_constant=0.1).observer_gain
+    gain = MPC(samara.vehicle("crazyflie_documented"), period=0.02, disturbance_time_constant=0.1).observer_gain
     assert gain == pytest.approx(1.0 - math.exp(-0.2), rel=1e-12)
 
 

@@ -20,7 +20,7 @@ PERIOD = 4e-3
 REQUIRED = math.radians(35.0)
 FIRMWARE_BEST = 0.035  # [m]: the firmware's Mellinger controller has 33 mm on this flight
 ORIGIN = Reference(Vec3(0.0, 0.0, 0.0))
-TRACED = [name for name in CONTROLLERS if name != "ilqr"]
+TRACED = [name for name in CONTROLLERS if name != "mpc"]
 SLOW_AND_UNSTABLE = "crazyflie_brushless"  # 62 ms of lag, and a pendulum of gravity and air that grows with 3 /s
 
 
@@ -135,7 +135,7 @@ def test_the_delay_that_destabilizes_is_the_one_predicted():
 def test_ilqr_margin_as_measured():
     """iLQR has no Jacobian: sines on the roll command, and the controller's response; hakoniwa had 21° without lead."""
     margin = measure_margin(
-        airborne_vehicle("hakoniwa"), create_controller("ilqr", airborne_vehicle("hakoniwa"), period=PERIOD).call, 1
+        airborne_vehicle("hakoniwa"), create_controller("mpc", airborne_vehicle("hakoniwa"), period=PERIOD).call, 1
     )
     assert margin > REQUIRED
 

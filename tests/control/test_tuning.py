@@ -37,12 +37,12 @@ def parse_controller(controller, **settings):
 
 def test_the_file_and_the_command_line_set_the_same_options():
     """A table, and --set into a table, into a name, and into a scenario without a controller."""
-    expected = controller_spec("ilqr", position_weight=60.0, max_tilt=math.radians(30.0))
-    assert parse_controller('{ type = "ilqr", position_weight = 60, max_tilt_deg = 30 }') == expected
+    expected = controller_spec("mpc", position_weight=60.0, max_tilt=math.radians(30.0))
+    assert parse_controller('{ type = "mpc", position_weight = 60, max_tilt_deg = 30 }') == expected
     settings = {"drones.controller.position_weight": 60, "drones.controller.max_tilt_deg": 30}
-    assert parse_controller('"ilqr"', **settings) == expected
-    assert parse_controller('"pid"', **{"drones.controller.type": "ilqr"}, **settings) == expected
-    assert parse_controller('{ type = "ilqr", position_weight = 1 }', **settings) == expected
+    assert parse_controller('"mpc"', **settings) == expected
+    assert parse_controller('"pid"', **{"drones.controller.type": "mpc"}, **settings) == expected
+    assert parse_controller('{ type = "mpc", position_weight = 1 }', **settings) == expected
     scenario = load_scenario("hover", {"drones.controller.position": 2})
     assert scenario.drones[0].controller == controller_spec("geometric", position=2.0)
     for name in CONTROLLERS:
@@ -52,27 +52,27 @@ def test_the_file_and_the_command_line_set_the_same_options():
 @pytest.mark.parametrize(
     ("controller", "message"),
     [
-        ("5", "controller = 5: expected one of geometric, pid, mellinger, lqr, indi, ilqr"),
+        ("5", "controller = 5: expected one of geometric, pid, mellinger, lqr, indi, mpc"),
         ('{ type = "lqg" }', "controller.type = 'lqg': expected one of geometric, pid, "),
         (
-            '{ type = "ilqr", positon_weight = 60 }',
-            "controller.positon_weight = 60: ilqr has no such option; did you mean position_weight",
+            '{ type = "mpc", positon_weight = 60 }',
+            "controller.positon_weight = 60: mpc has no such option; did you mean position_weight",
         ),
         (
-            '{ type = "ilqr", tilt_weight = "much" }',
+            '{ type = "mpc", tilt_weight = "much" }',
             "controller.tilt_weight = 'much': expected a number that is not neg",
         ),
-        ('{ type = "ilqr", tilt_weight = -1 }', "controller.tilt_weight = -1: expected a number that is not neg"),
-        ('{ type = "ilqr", tilt_weight = nan }', "controller.tilt_weight = nan: expected a number that is not neg"),
-        ('{ type = "ilqr", tilt_weight = true }', "controller.tilt_weight = True: expected a number that is not neg"),
-        ('{ type = "ilqr", horizon = 2.5 }', "controller.horizon = 2.5: expected a whole number from 1 to 10000"),
-        ('{ type = "ilqr", inputs = "pwm" }', "controller.inputs = 'pwm': expected one of wrench, rotors"),
+        ('{ type = "mpc", tilt_weight = -1 }', "controller.tilt_weight = -1: expected a number that is not neg"),
+        ('{ type = "mpc", tilt_weight = nan }', "controller.tilt_weight = nan: expected a number that is not neg"),
+        ('{ type = "mpc", tilt_weight = true }', "controller.tilt_weight = True: expected a number that is not neg"),
+        ('{ type = "mpc", horizon = 2.5 }', "controller.horizon = 2.5: expected a whole number from 1 to 10000"),
+        ('{ type = "mpc", inputs = "pwm" }', "controller.inputs = 'pwm': expected one of wrench, rotors"),
         (
-            '{ type = "ilqr", tilt_weight_deg = 1 }',
-            "controller.tilt_weight_deg = 1: ilqr has no such option; did you mean",
+            '{ type = "mpc", tilt_weight_deg = 1 }',
+            "controller.tilt_weight_deg = 1: mpc has no such option; did you mean",
         ),
         (
-            '{ type = "ilqr", max_tilt_deg = 95 }',
+            '{ type = "mpc", max_tilt_deg = 95 }',
             "controller.max_tilt_deg = 95: expected an angle between 0 and 90 deg",
         ),
         ("{ tilt = 1.6 }", "controller.tilt = 1.6: expected an angle between 0 and π/2 rad"),
@@ -88,7 +88,7 @@ def test_an_invalid_option_is_reported_with_the_expected_value(controller, messa
     assert str(caught.value).startswith(f"mine.toml: drones[0].{message}")
 
 
-@pytest.mark.parametrize("name", [name for name in CONTROLLERS if name != "ilqr"])
+@pytest.mark.parametrize("name", [name for name in CONTROLLERS if name != "mpc"])
 def test_every_option_changes_the_controller(name):
     """Every option changes the controller; no options change nothing."""
     default = create_controller(name, CRAZYFLIE)
@@ -111,20 +111,20 @@ def test_every_option_changes_the_controller(name):
 
 
 def test_ilqr_receives_its_options(monkeypatch):
-    """With the default horizon and yaw weight of scenarios unless set; every option exists in ILQR."""
+    """With the default horizon and yaw weight of scenarios unless set; every option exists in MPC."""
     received = {}
     monkeypatch.setattr(
-        "samara.control.mpc.controller.ILQR", lambda *_, **options: received.update(options) or Mock(initial_state=())
+        "samara.control.mpc.controller.MPC", lambda *_, **options: received.update(options) or Mock(initial_state=())
     )
-    create_controller("ilqr", CRAZYFLIE, period=0.01, position_weight=60.0, horizon=12)
+    create_controller("mpc", CRAZYFLIE, period=0.01, position_weight=60.0, horizon=12)
     common = {"healthy": (True,) * 4, "period": 0.01}
     assert received == {**common, "position_weight": 60.0, "horizon": 12, "yaw_weight": DEFAULT_YAW_WEIGHT}
-    assert set(CONTROLLERS["ilqr"].option_parsers) <= {
+    assert set(CONTROLLERS["mpc"].option_parsers) <= {
         *(field.name for field in fields(MpcOptions)),
         *CostWeights._fields,
         *Shaping._fields,
     }
-    assert look_ahead_count(controller_spec("ilqr", horizon=12)) == 13 and look_ahead_count("ilqr") == 21
+    assert look_ahead_count(controller_spec("mpc", horizon=12)) == 13 and look_ahead_count("mpc") == 21
 
 
 @pytest.mark.parametrize("position", [2.0, 3.0])

@@ -6,7 +6,7 @@ import pytest
 from support.pages import TEST_REFERENCE, missing_tests, name_exists, table_rows
 
 import samara
-from samara.control import ILQR
+from samara.control import MPC
 from samara.documents.ilqr_names import MPC_NAMES, mpc_options
 
 DOCUMENTS = ("000", "001", "002", "003", "004")
@@ -115,7 +115,7 @@ NAMES = {
     "samara.documents.engine.EngineState": "p_W v_W q_WB omega_B motorSpeeds",
     "samara.documents.engine.CrazyflieParams": "mass armLength thrustCoeff torqueCoeff omegaMax inertia gravity",
     "samara.documents.engine.PrincipalInertia": "Jxx Jyy Jzz",
-    "samara.control": "ILQR",
+    "samara.control": "MPC",
     "samara.documents.rigid_body": "RigidBodyQuadrotor",
     "samara.documents.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix"
     " linear_momentum angular_momentum total_energy",
@@ -163,7 +163,7 @@ def test_the_options_of_document_001_are_options_of_ilqr():
         "maxRefAcceleration",
     ]
     assert set(document) <= set(MPC_NAMES)
-    ilqr = ILQR(samara.vehicle("crazyflie_documented"), **mpc_options(mpcHorizon=5, wPosition=31.0, maxRefVelocity=3.0))
-    assert (ilqr.horizon, ilqr.weights.position_weight, ilqr.shaping.max_reference_velocity) == (5, 31.0, 3.0)
+    mpc = MPC(samara.vehicle("crazyflie_documented"), **mpc_options(mpcHorizon=5, wPosition=31.0, maxRefVelocity=3.0))
+    assert (mpc.horizon, mpc.weights.position_weight, mpc.shaping.max_reference_velocity) == (5, 31.0, 3.0)
     with pytest.raises(TypeError, match="the iLQR document has no option 'wPositon'"):
         mpc_options(wPositon=1.0)

@@ -93,7 +93,7 @@ def test_documentation_and_examples_import_from_the_public_packages():
 
 
 def test_every_imported_name_is_in_all():
-    """`from samara.control import ILQR`: type checkers take other names for private ones."""
+    """`from samara.control import MPC`: type checkers take other names for private ones."""
     missing = set()
     for name, text in programs().items():
         for node in ast.walk(ast.parse(text)):
@@ -121,7 +121,7 @@ import samara.pizza
 samara.algebra
 samara.control.geometrical
 samara.fly("hover").positions
-samara.control.ILQR, samara.control.geometric, samara.fly("hover").position
+samara.control.MPC, samara.control.geometric, samara.fly("hover").position
 """
 
 
@@ -157,7 +157,7 @@ FILES = {"samara.parm"}  # names of files on the pages, not of Python
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
 def test_every_path_on_the_pages_leads_somewhere(page):
-    """`samara.control.ILQR` and `samara.physics.motion.body.euler_rates` as the pages write them."""
+    """`samara.control.MPC` and `samara.physics.motion.body.euler_rates` as the pages write them."""
     for path in set(re.findall(r"(?<![\w./-])samara(?:\.[A-Za-z_]\w*)+", page.read_text(encoding="utf-8"))) - FILES:
         try:
             pkgutil.resolve_name(path)

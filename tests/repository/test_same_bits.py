@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-FLIGHTS = ("hover", "wind", "sensors", "swarm", "race", "wind_tunnel", "stack", "figure8 lqr", "waypoints ilqr")
+FLIGHTS = ("hover", "wind", "sensors", "swarm", "race", "wind_tunnel", "stack", "figure8 lqr", "waypoints mpc")
 
 # An older LLVM target has other registers and instructions; the first x86-64 had 128 bits and no FMA.
 FLY = """
@@ -58,6 +58,6 @@ def test_flights_are_the_same_bits_on_another_processor():
     reference = flown(FLIGHTS)
     assert len(reference) > 100
     assert flown(FLIGHTS, OPENBLAS_CORETYPE="Nehalem", NPY_DISABLE_CPU_FEATURES=vector_features()) == reference
-    strict = tuple(flight for flight in FLIGHTS if not flight.endswith("ilqr"))  # its solver fuses multiply-adds
-    expected = {name: bits for name, bits in reference.items() if not name.startswith("waypoints ilqr")}
+    strict = tuple(flight for flight in FLIGHTS if not flight.endswith("mpc"))  # its solver fuses multiply-adds
+    expected = {name: bits for name, bits in reference.items() if not name.startswith("waypoints mpc")}
     assert flown(strict, "old", OPENBLAS_CORETYPE="Haswell") == expected

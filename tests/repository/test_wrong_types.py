@@ -5,7 +5,7 @@ import math
 import pytest
 
 import samara
-from samara.control import ILQR
+from samara.control import MPC
 from samara.documents import drone_physics
 
 CRAFT = samara.vehicle("crazyflie_documented")
@@ -20,7 +20,7 @@ def test_a_place_is_three_finite_numbers(p_W):
 
 
 def test_a_vehicle_is_no_name():
-    for call in (samara.hover, ILQR):
+    for call in (samara.hover, MPC):
         with pytest.raises(ValueError, match=r"^vehicle = 'iris': expected a Vehicle"):
             call("iris")
 
@@ -31,11 +31,11 @@ def test_a_vehicle_is_no_name():
 def test_options_of_the_solver_are_numbers(wrong):
     (name,) = wrong
     with pytest.raises(ValueError, match=rf"^{name} = .*: expected"):
-        ILQR(CRAFT, **wrong)
+        MPC(CRAFT, **wrong)
 
 
 def test_what_the_solver_is_asked_is_looked_at():
-    solver, state = ILQR(CRAFT, horizon=5), samara.hover(CRAFT)[0]
+    solver, state = MPC(CRAFT, horizon=5), samara.hover(CRAFT)[0]
     for target in ("x", None, (1, 2), (1, 2, "a"), 5, [1, 2, 3, 4], {}):
         with pytest.raises(ValueError, match=r"^the target is .*; expected a point"):
             solver.solve(state, target)

@@ -11,7 +11,7 @@ import pytest
 from support.stage_runs import put_ground_below
 
 import samara
-from samara.control.mpc import ILQR
+from samara.control.mpc import MPC
 from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, dot, quat_from_euler, rotate
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Collider, Material, apply_impulse, collision_impulse
@@ -412,7 +412,7 @@ def test_a_sphere_of_the_world_is_an_obstacle_for_ilqr():
     sphere_world = world(TABLE, Sphere(Vec3(0.6, 0.05, 1.0), 0.2))
     (ball,) = sphere_obstacles(sphere_world, margin=0.1)
     assert ball == Sphere(Vec3(0.6, 0.05, 1.0), pytest.approx(0.3))
-    ILQR(samara.vehicle("crazyflie_documented"), horizon=5, obstacles=[ball])
+    MPC(samara.vehicle("crazyflie_documented"), horizon=5, obstacles=[ball])
 
 
 # Height maps -------------------------------------------------------------------------------------------------------

@@ -311,7 +311,7 @@ def test_a_thousand_fly_with_it():
     assert np.abs(forces[9]).max() < 1e-6 * np.abs(forces[8]).min()
 
 
-@pytest.mark.parametrize("controller", [name for name in CONTROLLERS if name != "ilqr"])
+@pytest.mark.parametrize("controller", [name for name in CONTROLLERS if name != "mpc"])
 def test_every_controller_flies_in_it(controller):
     run = fly(stacked_scenario(duration=2.0, controller=controller))
     assert not run.crashed and run.drone_records[0].error.max() < 0.35
@@ -319,7 +319,7 @@ def test_every_controller_flies_in_it(controller):
 
 @pytest.mark.long
 def test_ilqr_flies_in_it():
-    run = fly(stacked_scenario(duration=2.0, controller="ilqr"))
+    run = fly(stacked_scenario(duration=2.0, controller="mpc"))
     assert not run.crashed and run.drone_records[0].error.max() < 0.35
 
 

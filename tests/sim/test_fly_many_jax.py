@@ -233,9 +233,9 @@ def test_jax_supports_the_features_of_the_cpu(feature):
 
 @pytest.mark.long
 def test_a_predictive_controller_flies_in_the_loop_of_xla_and_is_refused_in_a_kernel():
-    scenario = samara.load_scenario("hover", {"duration": 0.4, "drones.controller": "ilqr"})
+    scenario = samara.load_scenario("hover", {"duration": 0.4, "drones.controller": "mpc"})
     assert_same(samara.fly_many(scenario, 2, backend="jax", **STRICT), samara.fly_many(scenario, 2), 1e-9)
-    with pytest.raises(ScenarioError, match=r"hover: ilqr .*: expected the backend jax for it"):
+    with pytest.raises(ScenarioError, match=r"hover: mpc .*: expected the backend jax for it"):
         samara.fly_many(scenario, 2, backend="pallas")
 
 

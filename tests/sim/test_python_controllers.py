@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.mpc import ILQR
+from samara.control.mpc import MPC
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten
 from samara.physics.types import Reference
@@ -46,12 +46,12 @@ def references_over_horizon(look_ahead, tick):
     return np.stack(references_by_drone, axis=2)
 
 
-def require_same_flight(ilqr, corrupt=lambda tick, estimate, ahead: None):
-    tuple_controller = PythonController(ilqr, CRAZYFLIE, ilqr.initial_state, n=DRONES)
-    array_controller = ArrayController(ilqr.batch_controller(CRAZYFLIE, DRONES), CRAZYFLIE, ilqr.look_ahead, n=DRONES)
+def require_same_flight(mpc, corrupt=lambda tick, estimate, ahead: None):
+    tuple_controller = PythonController(mpc, CRAZYFLIE, mpc.initial_state, n=DRONES)
+    array_controller = ArrayController(mpc.batch_controller(CRAZYFLIE, DRONES), CRAZYFLIE, mpc.look_ahead, n=DRONES)
     rng, reference = np.random.default_rng(0), np.zeros((len(flatten(Reference(ZERO))), DRONES))
     for tick in range(TICKS):
-        estimate, ahead = random_states(rng), references_over_horizon(ilqr.look_ahead, tick)
+        estimate, ahead = random_states(rng), references_over_horizon(mpc.look_ahead, tick)
         corrupt(tick, estimate, ahead)
         for controller in (tuple_controller, array_controller):
             controller.run(estimate, reference, 4000 * tick, ahead)
@@ -74,7 +74,7 @@ def require_same_flight(ilqr, corrupt=lambda tick, estimate, ahead: None):
 )
 def test_ilqr_on_arrays_is_ilqr_by_named_tuples_bit_for_bit(options):
     """Three drones that share a solver: plans, disturbance estimates and commands computed in arrays, or one by one."""
-    require_same_flight(ILQR(CRAZYFLIE, horizon=8, **options))
+    require_same_flight(MPC(CRAZYFLIE, horizon=8, **options))
 
 
 def test_ilqr_on_arrays_handles_invalid_numbers_as_on_named_tuples():
@@ -93,7 +93,7 @@ def test_ilqr_on_arrays_handles_invalid_numbers_as_on_named_tuples():
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        require_same_flight(ILQR(CRAZYFLIE, horizon=8, period=0.004), corrupt)
+        require_same_flight(MPC(CRAZYFLIE, horizon=8, period=0.004), corrupt)
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == 2 * len(messages[::2]) and {messages.count(message) % 2 for message in messages} == {0}
     assert any("state" in message for message in messages) and any("reference" in message for message in messages)
@@ -103,11 +103,11 @@ def test_ilqr_on_arrays_handles_invalid_numbers_as_on_named_tuples():
 def test_arrays_are_for_the_designed_vehicle_and_for_no_subclass():
     """A subclass is called directly, and so is a vehicle whose effects differ from those of the controller's vehicle."""
 
-    class Mine(ILQR):
+    class Mine(MPC):
         pass
 
     assert Mine(CRAZYFLIE, horizon=8).batch_controller(CRAZYFLIE, 1) is None
-    assert ILQR(CRAZYFLIE, horizon=8).batch_controller(samara.vehicle("iris"), 1) is None
+    assert MPC(CRAZYFLIE, horizon=8).batch_controller(samara.vehicle("iris"), 1) is None
 
 
 def test_references_ahead_are_those_of_the_task():

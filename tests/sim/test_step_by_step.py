@@ -16,7 +16,7 @@ from samara.sim.simulation import Simulation
 from samara.sim.stage import PythonStage, insert
 
 SHORT = 0.6  # [s]
-LONG_TO_COMPILE = ("battery_sag", "figure8 ilqr", "low_battery", "slung_load", "hakoniwa_mission", "stack")
+LONG_TO_COMPILE = ("battery_sag", "figure8 mpc", "low_battery", "slung_load", "hakoniwa_mission", "stack")
 TURBULENT = {"wind": [{"model": "turbulence", "speed": 4.0, "sigma": 0.6, "tau": 2.0}]}
 INTERRUPTIONS = (  # between ticks, on them, and by a condition: everything that interrupts the program
     Event(at(0.1), events.fail_sensor("gps")),

@@ -17,7 +17,7 @@ import samara
 FLIGHTS_FOLDER = Path(__file__).parents[1] / "recordings" / "flights"
 HASHES_FILE = FLIGHTS_FOLDER / "whole.json"
 SHORT_DURATION = 0.2  # [s]
-CONTROLLERS = ("figure8 lqr", "figure8 pid", "figure8 mellinger", "figure8 indi", "figure8 ilqr")
+CONTROLLERS = ("figure8 lqr", "figure8 pid", "figure8 mellinger", "figure8 indi", "figure8 mpc")
 FLIGHTS = (*samara.scenario_names(), *CONTROLLERS)
 
 

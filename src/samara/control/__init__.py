@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from samara.control.crazyflie_firmware.motors import THRUST_CURVES, pwm_from_thrust, thrust_from_pwm
     from samara.control.margins import hover_loop
     from samara.control.mpc import (
-        ILQR,
+        MPC,
         TRACKING_COST,
         Cost,
         CostWeights,
@@ -43,7 +43,7 @@ else:
 __all__ = [
     "CONTROLLERS",
     "FIRMWARE",
-    "ILQR",
+    "MPC",
     "THRUST_CURVES",
     "TRACKING_COST",
     "TRAINED",

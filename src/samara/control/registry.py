@@ -1,6 +1,6 @@
 """Controllers by name, with options; the options are checked before a controller is built for a vehicle and its working rotors.
 
-    controller_spec("ilqr", position_weight=60.0, horizon=30)
+    controller_spec("mpc", position_weight=60.0, horizon=30)
     controller_spec("geometric", position=2.0, attitude=(12.0, 12.0, 4.0), tilt_deg=30.0)
     controller_spec("policy", file="policy/")
 
@@ -51,7 +51,7 @@ def _load_types(module: str) -> dict[str, ControllerType]:
 
 
 CONTROLLERS = ControllerTypes(
-    {name: name for name in ("geometric", "pid", "mellinger", "lqr", "indi")} | {"ilqr": "mpc.options"}
+    {name: name for name in ("geometric", "pid", "mellinger", "lqr", "indi")} | {"mpc": "mpc.options"}
 )
 """Controllers derived from a model of the vehicle."""
 

@@ -1,11 +1,11 @@
 """Lazy exports of a package: the names that its `__init__.py` imports for type checkers are imported on first access.
 
     if TYPE_CHECKING:
-        from samara.control.mpc import ILQR
+        from samara.control.mpc import MPC
     else:
         __getattr__, __dir__ = lazy_exports(__name__)
 
-    __all__ = ["ILQR"]
+    __all__ = ["MPC"]
 
 A name that is also the name of a module, such as `samara.control.geometric`, is imported above the block: importing the module
 would replace a lazy attribute.

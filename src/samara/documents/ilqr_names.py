@@ -1,6 +1,6 @@
-"""Names of the iLQR options in the iLQR document, and the names `samara.control.ILQR` takes.
+"""Names of the iLQR options in the iLQR document, and the names `samara.control.MPC` takes.
 
-ILQR(vehicle, **mpc_options(mpcHorizon=20, predictionDt=0.05, wPosition=30.0))
+MPC(vehicle, **mpc_options(mpcHorizon=20, predictionDt=0.05, wPosition=30.0))
 """
 
 MPC_NAMES = {
@@ -26,7 +26,7 @@ MPC_NAMES = {
 
 
 def mpc_options(**options: float) -> dict[str, float]:
-    """Translate options from the document's names to those of `ILQR`; raise TypeError for a name the document does not
+    """Translate options from the document's names to those of `MPC`; raise TypeError for a name the document does not
     have."""
     unknown = [name for name in options if name not in MPC_NAMES]
     if unknown:

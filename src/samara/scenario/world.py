@@ -59,7 +59,7 @@ class World(NamedTuple):
 
 
 def sphere_obstacles(world: World, margin: float = 0.0) -> list[Sphere]:
-    """Return the spheres, enlarged by the radius of the vehicle that must avoid them: obstacles for `ILQR` [m]."""
+    """Return the spheres, enlarged by the radius of the vehicle that must avoid them: obstacles for `MPC` [m]."""
     return [
         obstacle.solid._replace(radius=obstacle.solid.radius + margin)
         for obstacle in world.obstacles

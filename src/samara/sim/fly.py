@@ -85,7 +85,7 @@ def fly(
         scenario: name of a shipped scenario, path of a TOML file, or a `Scenario`.
         vehicle: vehicle of all drones: a shipped name, the path of a TOML file, or a `Vehicle`.
         controller: controller of all drones: a name, the folder of a policy, `"file.py:function"`,
-            `samara.control.controller_spec("ilqr", position_weight=60.0)`, or a function `f(state, reference, vehicle)` that
+            `samara.control.controller_spec("mpc", position_weight=60.0)`, or a function `f(state, reference, vehicle)` that
             returns a command, or `f(state, reference, vehicle, controller_state)` that returns (command, controller_state).
             The first controller state is the function's attribute `initial_state`, by default ().
         wind: speed of a steady wind [m/s], from the scenario's direction or the west; velocity of the air in world axes

@@ -1,4 +1,4 @@
-"""Model-predictive control by iLQR: a controller (`ILQR`) with the iLQR document's cost or a custom one (`Cost`), and its
+"""Model-predictive control by iLQR: a controller (`MPC`) with the iLQR document's cost or a custom one (`Cost`), and its
 solver for problems of any type (`Problem`, `Solver`). See docs/explanation/mpc.md."""
 
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from samara.core.lazy_import import lazy_exports
 
 if TYPE_CHECKING:
-    from samara.control.mpc.controller import ILQR, default_torque_weight
+    from samara.control.mpc.controller import MPC, default_torque_weight
     from samara.control.mpc.cost import TRACKING_COST, Cost
     from samara.control.mpc.options import CostWeights, MpcOptions, Shaping
     from samara.control.mpc.problem import InputLimits, Problem
@@ -15,7 +15,7 @@ else:
     __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
-    "ILQR",
+    "MPC",
     "TRACKING_COST",
     "Cost",
     "CostWeights",

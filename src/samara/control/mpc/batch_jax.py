@@ -62,7 +62,7 @@ from samara.physics.types import Reference, Vehicle
 from samara.vehicles.trim import hover
 
 if TYPE_CHECKING:
-    from samara.control.mpc.controller import ILQR
+    from samara.control.mpc.controller import MPC
 
 JaxTree: TypeAlias = Scalar
 """An array of JAX, or a nested tuple of arrays."""
@@ -530,7 +530,7 @@ class MpcBatchState(NamedTuple):
 class FlightController:
     """`step(controller_state, states, ahead) → commands, controller_state`: pure, to be traced in a loop.
 
-    States are rows (components, n), references `ahead` (N + 1, fields, n) at the instants `ILQR.look_ahead` from now, commands
+    States are rows (components, n), references `ahead` (N + 1, fields, n) at the instants `MPC.look_ahead` from now, commands
     rows (channels, n), not limited to the vehicle's range. `start` is the state of one controller before its first tick.
     """
 
@@ -548,7 +548,7 @@ class FlightController:
 
         Args:
             state: estimated states.
-            ahead: tuple of N + 1 references, at the instants `ILQR.look_ahead` from now.
+            ahead: tuple of N + 1 references, at the instants `MPC.look_ahead` from now.
             vehicle: not used; the controller was built for its vehicle.
             controller_state: the state that the previous call returned; `start` at the first call.
 
@@ -579,7 +579,7 @@ def _rows(tree: JaxTree, n: int, dtype: JaxTree) -> JaxTree:
     return jnp.stack(leaves) if leaves else jnp.zeros((0, n), dtype)
 
 
-def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
+def flight_controller(controller: "MPC", vehicle: Vehicle) -> FlightController:
     """Return `BatchController.run` of a controller as a pure function of arrays, in the precision of the states.
 
     A state or reference that is not finite, or a start without a finite cost, gives the hover input and is counted in
@@ -591,7 +591,7 @@ def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
     """
     if not controller.matches(vehicle):
         raise ValueError(
-            f"{controller!r} for vehicle {vehicle.name!r}: expected an ILQR built for a vehicle with the same state"
+            f"{controller!r} for vehicle {vehicle.name!r}: expected an MPC built for a vehicle with the same state"
         )
     vehicle, model, horizon, period = controller.vehicle, controller.model, controller.horizon, controller.period
     (hover_state, hover_command), torque_start = hover(vehicle), initial_lead_observer(vehicle) or ()

@@ -1,7 +1,7 @@
 """The model-predictive controller: multiple-shooting DDP on SE(3), within limits and constraints, to a point or along a
 trajectory. Its default configuration is the problem of the iLQR document.
 
-    mpc = ILQR(vehicle, horizon=20, dt=0.05)
+    mpc = MPC(vehicle, horizon=20, dt=0.05)
     result = mpc.solve(state, (1.0, 0.0, 1.5))        # result.controls (N, 4), result.states (N + 1, 13), result.cost
     command, controller_state = mpc(state, (1.0, 0.0, 1.5), vehicle, mpc.initial_state)
 
@@ -132,7 +132,7 @@ class MpcBatchResult(NamedTuple):
 
 
 class SolveOptions(NamedTuple):
-    """Options of `ILQR.solve`.
+    """Options of `MPC.solve`.
 
     Args:
         layout: order of the quaternion in a state that is an array: "xyzw" in the iLQR document, "wxyz" in `Quat`.
@@ -178,7 +178,7 @@ class _Batch(NamedTuple):
     inputs: Array
 
 
-class ILQR:
+class MPC:
     """Model-predictive controller for one vehicle.
 
     Compiling takes a second or two, once for each vehicle and type of problem.
@@ -221,7 +221,7 @@ class ILQR:
 
     def __repr__(self) -> str:
         mpc = self.options
-        return f"ILQR({self.vehicle.name!r}, horizon={mpc.horizon}, dt={mpc.dt:g}, inputs={mpc.inputs!r})"
+        return f"MPC({self.vehicle.name!r}, horizon={mpc.horizon}, dt={mpc.dt:g}, inputs={mpc.inputs!r})"
 
     def move_constraint(self, name: str, values: Tree) -> None:
         """Replace the values of a constraint, such as the position of an obstacle, without compiling again.
@@ -317,7 +317,7 @@ class ILQR:
 
     def _hover_result(self, reason: str, start_time: float, layout: str) -> MpcResult:
         """Return hover, and warn with the reason."""
-        warnings.warn(f"iLQR: {reason}; hovering instead", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"MPC: {reason}; hovering instead", RuntimeWarning, stacklevel=3)
         solver, total = self._solver, perf_counter() - start_time
         solver.reset_multipliers()
         states = np.tile(np.array(flatten(self.model.template)), (self.horizon + 1, 1))
@@ -407,7 +407,7 @@ class ILQR:
         is_invalid = ~np.isfinite(np.asarray(result.cost))
         if is_invalid.any():
             warnings.warn(
-                f"iLQR: {int(is_invalid.sum())} of {count} problems have no finite cost; hovering instead",
+                f"MPC: {int(is_invalid.sum())} of {count} problems have no finite cost; hovering instead",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -510,7 +510,7 @@ class ILQR:
     def matches(self, vehicle: Vehicle) -> bool:
         """Whether batches of `vehicle` are supported: its state has the same fields, and no method is overridden."""
         expected, actual = (leaf_names((state_at_rest(v), zero_command(v))) for v in (self.vehicle, vehicle))
-        return type(self) is ILQR and expected == actual
+        return type(self) is MPC and expected == actual
 
     def batch_controller(self, vehicle: Vehicle, n: int) -> BatchController | None:
         """Return controllers of n drones on arrays; None if `vehicle` does not match, or a subclass overrides a method."""

@@ -1,4 +1,4 @@
-"""iLQR in flight: the disturbance observer, the warm start, and the command, for n drones on arrays, one column per drone.
+"""The controller in flight: the disturbance observer, the warm start, and the command, for n drones on arrays, one column per drone.
 
 The observer estimates the external acceleration, wind above all:
 
@@ -259,7 +259,7 @@ NO_MULTIPLIERS = np.zeros((0, 0))
 
 
 class MpcState(NamedTuple):
-    """Controller state of an `ILQR`: the inputs (N, m) of the last solution, the applied input, the command computed from it,
+    """Controller state of an `MPC`: the inputs (N, m) of the last solution, the applied input, the command computed from it,
     the time [s] and the disturbance observer; the predicted positions (N + 1, 3); the observer of torques, if the vehicle needs
     one; and the multipliers of the constraints (N + 1, ·)."""
 
@@ -287,7 +287,7 @@ class PlannedMotion(Protocol):
 
 
 class FlightParts(NamedTuple):
-    """The parts of an `ILQR` that drones in flight share.
+    """The parts of an `MPC` that drones in flight share.
 
     `wrench` is None if the inputs are (T, τ). `fallback(state, target, controller_state, push_W)` returns a plan, the
     command, and the observer of torques.

@@ -1,4 +1,4 @@
-"""The arithmetic of one iLQR iteration: a stage of the backward pass on matrices, and the choice among the rollouts.
+"""The arithmetic of one iteration: a stage of the backward pass on matrices, and the choice among the rollouts.
 
 The next state is x' = M z, z = (x, u), M = [A B]. The value of the next stage and the cost of this one are together
 

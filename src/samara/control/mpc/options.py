@@ -1,4 +1,4 @@
-"""Options of iLQR: records with the iLQR document's values, their checks, and the controller type for scenarios."""
+"""Options of the controller: records with the iLQR document's values, their checks, and the controller type for scenarios."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ class Shaping(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class MpcOptions:
-    """The options of an `ILQR` except for weights and shaping.
+    """The options of an `MPC` except for weights and shaping.
 
     Args:
         horizon: steps of the prediction.
@@ -79,7 +79,7 @@ class MpcOptions:
         integrator: "rk4" or "euler".
         inputs: "wrench" (T, τ) or "rotors" (one thrust per rotor).
         limits: limits of the inputs; None for those of the motors.
-        constraints: limits of the motion and obstacles, from `samara.control.mpc.constraints`.
+        constraints: limits of the motion and obstacles, from `samara.control`.
         obstacles: spheres to keep out of, (centre, radius) [m], radius including the vehicle's.
         max_tilt: limit of the tilt [rad]; None for no limit.
         max_input_rate: limit of |u̇|, one for all inputs or one for each [N/s, N·m/s]; None for no limit.
@@ -141,7 +141,7 @@ def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[
     names = [field.name for field in dataclasses.fields(MpcOptions)]
     for name, value in options.items():
         if name not in names and name not in _WEIGHT_PARSERS:
-            raise TypeError(f"ILQR has no option {name!r}; {suggest_names(name, (*names, *_WEIGHT_PARSERS))}")
+            raise TypeError(f"MPC has no option {name!r}; {suggest_names(name, (*names, *_WEIGHT_PARSERS))}")
         if name in _PARSERS and value is not None and _PARSERS[name].parse(value) is None:
             raise ValueError(f"{name} = {value!r:.60}: expected {_PARSERS[name].expected}")
     mpc = MpcOptions(**{name: value for name, value in options.items() if name in names})
@@ -183,15 +183,15 @@ def max_input_change(options: MpcOptions, input_count: int) -> tuple[float, ...]
 
 
 def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Scalar) -> Controller:
-    from samara.control.mpc import ILQR  # imported here, because it imports the compiler
+    from samara.control.mpc import MPC  # imported here, because it imports the compiler
 
-    return ILQR(vehicle, healthy=healthy, period=period, **{"yaw_weight": DEFAULT_YAW_WEIGHT, **options})
+    return MPC(vehicle, healthy=healthy, period=period, **{"yaw_weight": DEFAULT_YAW_WEIGHT, **options})
 
 
 TYPES = (
     ControllerType(
-        "ilqr",
-        "Model-predictive control by iLQR; previews the trajectory",
+        "mpc",
+        "Model-predictive control within constraints; previews the trajectory",
         _build,
         _SCENARIO_PARSERS,
         look_ahead_count=lambda options: int(options.get("horizon", MpcOptions.horizon)) + 1,

@@ -1,4 +1,4 @@
-"""The prediction model of iLQR: the vehicle's equations of motion, driven by a wrench or by a thrust at each rotor.
+"""The prediction model: the vehicle's equations of motion, driven by a wrench or by a thrust at each rotor.
 
 Mass, inertia, gravity, drag and damping are the vehicle's. Rotors and motors respond instantly, and there are no ground and no
 air effects except drag (effects that are not `planned` are left out). A state is (p_W, v_W, q_WB, ω_B); the difference of two

@@ -1,4 +1,4 @@
-"""iLQR for one problem, compiled: three calls per iteration, and no Python between the steps of the horizon.
+"""The solver of one problem, compiled: three calls per iteration, and no Python between the steps of the horizon.
 
 Lanes run along the horizon if its steps are independent (derivatives), along the columns of a matrix if they are not
 (backward pass), and along the step sizes of the line search (rollouts). Between the calls everything stays in these arrays:

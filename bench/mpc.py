@@ -1,7 +1,7 @@
 """Measure iLQR: one iteration, a real-time iteration, a cold solution, batches; and Crocoddyl's FDDP on the same problem.
 
-    python bench/ilqr.py                 the rows for this CPU, and Crocoddyl's in bench/.venv
-    python bench/ilqr.py --gpu FILE      batches in JAX on its default device, written to FILE; needs NumPy and JAX only
+    python bench/mpc.py                 the rows for this CPU, and Crocoddyl's in bench/.venv
+    python bench/mpc.py --gpu FILE      batches in JAX on its default device, written to FILE; needs NumPy and JAX only
 
 The problem shared with Crocoddyl: a Crazyflie without drag, from hover to a point 1 m ahead and 0.5 m up, one thrust per rotor,
 40 steps of 0.05 s, the same goals, weights and step sizes. Crocoddyl's cost uses its own residuals of state and control, in
@@ -31,7 +31,7 @@ def rows(python: Path = PYTHON) -> list[dict[str, Any]]:
 def single_problems() -> list[dict[str, Any]]:
     """Measure one problem on one core."""
     import samara
-    from samara.control.mpc import ILQR
+    from samara.control.mpc import MPC
     from samara.core.algebra import Vec3
     from samara.core.tree import flatten
     from samara.physics.types import Reference
@@ -40,10 +40,10 @@ def single_problems() -> list[dict[str, Any]]:
     state, _ = samara.hover(vehicle)
     target = (1.0, 0.3, 1.5)
     begin = time.perf_counter()
-    long_horizon = ILQR(vehicle, horizon=HORIZON, tolerance=0.0)
+    long_horizon = MPC(vehicle, horizon=HORIZON, tolerance=0.0)
     long_horizon.solve(state, target)
     compile_seconds = time.perf_counter() - begin
-    short_horizon = ILQR(vehicle, tolerance=0.0)
+    short_horizon = MPC(vehicle, tolerance=0.0)
     warm_start = short_horizon.solve(state, target)
     short_horizon(state, target, vehicle, short_horizon.initial_state)
     controller_state = short_horizon.initial_state._replace(controls=warm_start.controls)
@@ -79,14 +79,14 @@ def single_problems() -> list[dict[str, Any]]:
 def batches(count: int = 4096) -> list[dict[str, Any]]:
     """Measure problems in the SIMD lanes of one core."""
     import samara
-    from samara.control.mpc import ILQR
+    from samara.control.mpc import MPC
 
-    ilqr = ILQR(samara.vehicle("crazyflie_documented"))
+    mpc = MPC(samara.vehicle("crazyflie_documented"))
     states, targets = some_problems(count)
     measurements = []
     for dtype in ("float32", "float64"):
-        warm_start = ilqr.solve_batch(states, targets, layout="wxyz", dtype=dtype)
-        solve_again = lambda dtype=dtype, warm_start=warm_start: ilqr.solve_batch(  # noqa: E731
+        warm_start = mpc.solve_batch(states, targets, layout="wxyz", dtype=dtype)
+        solve_again = lambda dtype=dtype, warm_start=warm_start: mpc.solve_batch(  # noqa: E731
             states, targets, layout="wxyz", dtype=dtype, warm_start=warm_start, iterations=1
         )
         seconds = best(solve_again, 10)
@@ -115,14 +115,14 @@ def some_problems(count: int) -> tuple[np.ndarray, np.ndarray]:
 def against_crocoddyl(python: Path) -> list[dict[str, Any]]:
     """Measure the same problem with Samara and with Crocoddyl."""
     import samara
-    from samara.control.mpc import ILQR
+    from samara.control.mpc import MPC
 
     vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping")
     state, _ = samara.hover(vehicle)
     target, weights = (1.0, 0.0, 1.5), {"thrust_weight": 300.0, "torque_weight": 0.0, "smoothing_weight": 0.0}
     measurements = []
     for integrator in ("rk4", "euler"):
-        ilqr = ILQR(
+        mpc = MPC(
             vehicle,
             horizon=HORIZON,
             dt=DT,
@@ -131,16 +131,16 @@ def against_crocoddyl(python: Path) -> list[dict[str, Any]]:
             tolerance=0.0,
             **weights,
         )
-        measurements += _compare_with_crocoddyl(ilqr, state, target, python)
+        measurements += _compare_with_crocoddyl(mpc, state, target, python)
     return measurements
 
 
-def _compare_with_crocoddyl(ilqr: Any, state: Any, target: Any, python: Path) -> list[dict[str, Any]]:
-    vehicle, integrator = ilqr.vehicle, ilqr.model.integrator
-    result = ilqr.solve(state, target, iterations=ITERATIONS)
+def _compare_with_crocoddyl(mpc: Any, state: Any, target: Any, python: Path) -> list[dict[str, Any]]:
+    vehicle, integrator = mpc.vehicle, mpc.model.integrator
+    result = mpc.solve(state, target, iterations=ITERATIONS)
     measurement = _row(
         f"iLQR, an iteration of a cold solution, rotor thrusts, N = 40, {integrator}",
-        best(lambda: ilqr.solve(state, target, iterations=ITERATIONS), REPEATS) / result.iterations,
+        best(lambda: mpc.solve(state, target, iterations=ITERATIONS), REPEATS) / result.iterations,
         cost=result.cost,
         iterations=result.iterations,
     )
@@ -153,13 +153,13 @@ def _compare_with_crocoddyl(ilqr: Any, state: Any, target: Any, python: Path) ->
             {"r_B": list(rotor.r_B), "spin": rotor.spin, "ratio": rotor.k_torque / rotor.k_thrust}
             for rotor in vehicle.rotors
         ],
-        "hover": list(ilqr.model.hover_input),
-        "low": list(ilqr.model.limits.low),
-        "high": list(ilqr.model.limits.high),
+        "hover": list(mpc.model.hover_input),
+        "low": list(mpc.model.limits.low),
+        "high": list(mpc.model.limits.high),
         "start": result.states[0].tolist(),
         "goals": result.goals.tolist(),
-        "weights": ilqr.weights._asdict(),
-        "alphas": list(ilqr.line_search),
+        "weights": mpc.weights._asdict(),
+        "alphas": list(mpc.line_search),
     }
     crocoddyl_measurements = run_peer(
         "Crocoddyl", [Path(__file__).resolve(), "--crocoddyl"], python, json.dumps(problem), OMP_NUM_THREADS="1"
@@ -319,7 +319,7 @@ def gpu(path: Path, batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> 
             )
         )
         print(json.dumps(measurements[-1]), flush=True)
-        header = describe_results("bench/ilqr.py: batches of problems on a GPU", jax.devices()[0].device_kind)
+        header = describe_results("bench/mpc.py: batches of problems on a GPU", jax.devices()[0].device_kind)
         write_text(path, json.dumps({**header, "rows": measurements}, indent=1) + "\n")
 
 

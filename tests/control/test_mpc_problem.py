@@ -12,14 +12,14 @@ from support.repository import RECORDINGS
 
 import samara
 from samara.control.mpc.batch_cpu import ProblemTile
-from samara.control.mpc.controller import ILQR
+from samara.control.mpc.controller import MPC
 from samara.control.mpc.cost import TRACKING_COST, Cost
 from samara.control.mpc.problem import InputLimits, Problem, total_cost
 from samara.control.mpc.solver import LINE_SEARCH_STEPS, Solver
 from samara.core.algebra import Vec3, norm, quat_from_euler
 from samara.core.tree import flatten, unflatten
 
-RECORDED = RECORDINGS / "ilqr.npz"
+RECORDED = RECORDINGS / "mpc.npz"
 CRAZYFLIE = samara.vehicle("crazyflie_documented")
 HOVER, _ = samara.hover(CRAZYFLIE)
 NO_LIMITS = InputLimits((-1e9, -1e9), (1e9, 1e9))
@@ -209,7 +209,7 @@ def test_an_invalid_problem_is_rejected():
         with pytest.raises(ValueError, match=message):
             Solver(replace(problem, **changes), 3)
     with pytest.raises(ValueError, match=r"cost = 5: expected a samara\.control\.mpc\.Cost"):
-        ILQR(CRAZYFLIE, cost=5)
+        MPC(CRAZYFLIE, cost=5)
 
 
 def test_without_a_cost_at_the_end_the_horizon_is_least_squares_too():
@@ -227,7 +227,7 @@ def test_without_a_cost_at_the_end_the_horizon_is_least_squares_too():
 
 def test_ilqr_cost_given_by_name_is_the_default():
     """The same problem, and the same machine code."""
-    assert ILQR(CRAZYFLIE, cost=TRACKING_COST).problem is ILQR(CRAZYFLIE).problem
+    assert MPC(CRAZYFLIE, cost=TRACKING_COST).problem is MPC(CRAZYFLIE).problem
 
 
 def test_an_additional_residual_adds_to_the_cost():
@@ -238,8 +238,8 @@ def test_an_additional_residual_adds_to_the_cost():
         return [*TRACKING_COST.residuals(state, command, goal, parameters, model), (200.0, ring)]
 
     default_solver, ring_solver = (
-        ILQR(CRAZYFLIE),
-        ILQR(CRAZYFLIE, cost=Cost(ring_residuals, TRACKING_COST.final), max_iterations=60),
+        MPC(CRAZYFLIE),
+        MPC(CRAZYFLIE, cost=Cost(ring_residuals, TRACKING_COST.final), max_iterations=60),
     )
     start = HOVER._replace(p_W=Vec3(1.0, 0.0, 1.0))
     plain_plan, ringed_plan = (solver.solve(start, (0.0, 1.0, 1.0)) for solver in (default_solver, ring_solver))
@@ -267,7 +267,7 @@ def test_a_cost_without_a_gradient_at_the_origin_still_starts_cold():
         radius = norm(state.p_W)
         return [*TRACKING_COST.residuals(state, command, goal, parameters, model), (1.0, radius - 1.0)]
 
-    plan = ILQR(CRAZYFLIE, cost=Cost(distance, TRACKING_COST.final)).solve(HOVER, (1.0, 0.0, 1.0))
+    plan = MPC(CRAZYFLIE, cost=Cost(distance, TRACKING_COST.final)).solve(HOVER, (1.0, 0.0, 1.0))
     assert np.isfinite(plan.cost) and np.isfinite(plan.controls).all()
 
 
@@ -296,7 +296,7 @@ def solve_recorded_problems():
         "wary": avoiding,
         "rotors": {"inputs": "rotors", "smoothing_weight": 0.0},
     }.items():
-        solver, state = ILQR(CRAZYFLIE, horizon=10, terminal_tilt_weight=4.0, **options), random_state()
+        solver, state = MPC(CRAZYFLIE, horizon=10, terminal_tilt_weight=4.0, **options), random_state()
         cold = solver.solve(state, HOVER.p_W + Vec3(*rng.uniform(-2.0, 2.0, 3)), yaw=0.3)
         warm = solver.solve(state, HOVER.p_W, warm_start=cold, shift=0.013, iterations=1, push_W=(0.3, -0.2, 0.1))
         solutions[f"{name} cold"], solutions[f"{name} warm"] = cold.controls, warm.controls

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.mpc import ILQR
+from samara.control.mpc import MPC
 from samara.control.mpc.flight import shift_inputs, split_shift
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
@@ -20,7 +20,7 @@ FIELDS = len(flatten(Reference(ZERO)))
 
 
 def make_controller(**options):
-    return ILQR(CRAZYFLIE, **{"horizon": 8, "integrator": "euler", "period": PERIOD, "yaw_weight": 4.0, **options})
+    return MPC(CRAZYFLIE, **{"horizon": 8, "integrator": "euler", "period": PERIOD, "yaw_weight": 4.0, **options})
 
 
 def random_states(rng):
@@ -248,7 +248,7 @@ def test_a_vehicle_with_another_state_is_refused():
     pytest.importorskip("jax")
     from samara.control.mpc.batch_jax import flight_controller
 
-    with pytest.raises(ValueError, match=r"ILQR\('crazyflie'.*for vehicle 'hexarotor_x': expected an ILQR"):
+    with pytest.raises(ValueError, match=r"MPC\('crazyflie'.*for vehicle 'hexarotor_x': expected an MPC"):
         flight_controller(make_controller(), samara.vehicle("hexarotor_x"))
 
 

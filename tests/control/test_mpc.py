@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 import samara
 from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CallChain, Pass, compile_loops
 from samara.compiler.trace.folding_tape import trace_program
-from samara.control.mpc import ILQR, default_torque_weight
+from samara.control.mpc import MPC, default_torque_weight
 from samara.control.mpc.cost import DEFAULT_TARGET, MpcTarget, cost_structure, final_residuals
 from samara.control.mpc.iteration import NUMPY, StageInputs, StageModel, box_step, choose_rollout, solve_stage
 from samara.control.mpc.options import CostWeights, MpcOptions
@@ -46,15 +46,15 @@ DIRECTIONS = [np.array(d, dtype=float) for d in itertools.product((-1, 0, 1), re
 
 
 @pytest.fixture(scope="module")
-def ilqr():
+def mpc():
     """The default controller for the Crazyflie."""
-    return ILQR(CRAZYFLIE)
+    return MPC(CRAZYFLIE)
 
 
 @pytest.fixture(scope="module")
-def converged_ilqr():
+def converged_mpc():
     """The same, solved to convergence."""
-    return ILQR(CRAZYFLIE, tolerance=1e-11, max_iterations=200)
+    return MPC(CRAZYFLIE, tolerance=1e-11, max_iterations=200)
 
 
 def offset_position(*offset):
@@ -111,7 +111,7 @@ def local_step(model, x, u):
 def test_jacobians_are_those_of_differences(inputs):
     """[A B] of the compiled trace against central differences of the step, at states far from hover."""
     rng = np.random.default_rng(0)
-    solver = ILQR(CRAZYFLIE, horizon=5, inputs=inputs)
+    solver = MPC(CRAZYFLIE, horizon=5, inputs=inputs)
     hover_input, half = (
         np.array(solver.model.hover_input),
         0.3 * (np.array(solver.model.limits.high) - solver.model.hover_input),
@@ -128,11 +128,11 @@ def test_jacobians_are_those_of_differences(inputs):
             assert M[k, :, j] == pytest.approx(slope, rel=1e-6, abs=1e-7 * max(1.0, np.abs(slope).max()))
 
 
-def test_jacobians_are_those_of_jax(ilqr):
+def test_jacobians_are_those_of_jax(mpc):
     """[A B] of the compiled trace against forward differentiation in JAX, to rounding."""
     jax = pytest.importorskip("jax")
     rng = np.random.default_rng(1)
-    solver = ILQR(CRAZYFLIE, horizon=3)
+    solver = MPC(CRAZYFLIE, horizon=3)
     controls = np.array(solver.model.hover_input) + rng.uniform(-1, 1, (3, 4)) * (0.1, 4e-3, 4e-3, 2e-3)
     x, u, M, _ = compiled_derivatives(solver, random_state(rng), controls)
     model = solver.model
@@ -152,7 +152,7 @@ def test_jacobians_are_those_of_jax(ilqr):
 def test_jacobians_are_those_of_the_simulator():
     """The same [A B] as `samara.compile(...).linearize` in the tangent space, for a body driven by a wrench."""
     vehicle = samara.vehicle("rigid_body_quadrotor").without_effect("contact")
-    solver = ILQR(vehicle, horizon=1)
+    solver = MPC(vehicle, horizon=1)
     state = samara.hover(vehicle)[0]._replace(q_WB=quat_from_euler(0.3, -0.2, 0.5), omega_B=Vec3(1.0, -2.0, 0.5))
     controls = np.array([[14.0, 0.3, -0.2, 0.1]])
     _, u, M, _ = compiled_derivatives(solver, state, controls)
@@ -186,25 +186,25 @@ def test_ilqr_the_blocks_of_the_jacobians_are_the_documents():
         assert not M[rows, columns].any()
 
 
-def test_the_slope_of_the_cost_is_that_of_differences(ilqr):
+def test_the_slope_of_the_cost_is_that_of_differences(mpc):
     """∂/∂(δx, u) of the stage cost: tilt relative to b₃ of the reference in both value and gradient, smoothing included."""
     rng = np.random.default_rng(2)
-    controls = np.array(ilqr.model.hover_input) + rng.uniform(-1, 1, (20, 4)) * (0.05, 1e-3, 1e-3, 1e-3)
-    x, u, _, slope = compiled_derivatives(ilqr, random_state(rng), controls)
-    goals = ilqr._solver.goals.copy()
+    controls = np.array(mpc.model.hover_input) + rng.uniform(-1, 1, (20, 4)) * (0.05, 1e-3, 1e-3, 1e-3)
+    x, u, _, slope = compiled_derivatives(mpc, random_state(rng), controls)
+    goals = mpc._solver.goals.copy()
     scale = np.array([1.0] * 12 + [0.1, 1e-3, 1e-3, 1e-3])
     for k in (0, 7, 19):
         start, goal = (
-            unflatten(ilqr.model.template, iter(x[k].tolist())),
+            unflatten(mpc.model.template, iter(x[k].tolist())),
             unflatten(DEFAULT_TARGET, iter(goals[k].tolist())),
         )
-        previous_input = tuple(u[k - 1].tolist()) if k else ilqr.model.hover_input
+        previous_input = tuple(u[k - 1].tolist()) if k else mpc.model.hover_input
 
         def cost(delta, start=start, goal=goal, previous_input=previous_input, u=u[k]):
             displaced = displace(start, unflatten(NO_DIFFERENCE, iter(delta[:12].tolist())))
             displaced_u = tuple((u + delta[12:]).tolist())
             return total_cost(
-                ilqr.problem.stage_residuals(displaced, displaced_u, previous_input, goal, ilqr.parameters)
+                mpc.problem.stage_residuals(displaced, displaced_u, previous_input, goal, mpc.parameters)
             )
 
         for j in range(16):
@@ -214,7 +214,7 @@ def test_the_slope_of_the_cost_is_that_of_differences(ilqr):
             assert slope[k, j] == pytest.approx(expected, rel=1e-6, abs=1e-6 * max(1.0, abs(expected)))
 
 
-def test_ilqr_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its_gradient(ilqr):
+def test_ilqr_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its_gradient(mpc):
     """At the end of the horizon, too: thrust along b₃_ref has zero cost and gradient; thrust along e₃ has both.
 
     The code behind the document has e₃ in the terminal cost and b₃_ref in its gradient.
@@ -222,7 +222,7 @@ def test_ilqr_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its
     tilt = 0.4
     along, upright = quat_from_euler(0.0, tilt, 0.0), Quat(1.0, 0.0, 0.0, 0.0)
     goal = MpcTarget(HOVER.p_W, HOVER.v_W, rotate(along, Vec3(0.0, 0.0, 1.0)), Vec3(1.0, 0.0, 0.0))
-    parameters, template = ilqr.parameters, ilqr.model.template._replace(p_W=HOVER.p_W)
+    parameters, template = mpc.parameters, mpc.model.template._replace(p_W=HOVER.p_W)
 
     def cost(q_WB, rotation=0.0):
         displaced = displace(template._replace(q_WB=q_WB), NO_DIFFERENCE._replace(theta_B=Vec3(0.0, rotation, 0.0)))
@@ -251,7 +251,7 @@ def test_the_predicted_slope_is_that_of_the_rollouts(inputs):
     This requires all derivatives, their chain, and the terms between consecutive inputs to be correct.
     """
     small, wide = (2e-4, 1e-4, 5e-5), InputLimits((-9.0,) * 4, (9.0,) * 4)
-    solver = ILQR(CRAZYFLIE, line_search=small, inputs=inputs, limits=wide, smoothing_weight=20.0)
+    solver = MPC(CRAZYFLIE, line_search=small, inputs=inputs, limits=wide, smoothing_weight=20.0)
     rng = np.random.default_rng(3)
     single_solver = solver._solver
     for _ in range(5):
@@ -321,40 +321,40 @@ def nonlinear_programme(solver, n):
     return ca.nlpsol("solver", "ipopt", problem, {**quiet, "ipopt.sb": "yes"})
 
 
-def test_the_optimum_is_that_of_a_nonlinear_programme(converged_ilqr):
+def test_the_optimum_is_that_of_a_nonlinear_programme(converged_mpc):
     """Ten problems far from hover, some with active limits: IPOPT finds the same cost to 1e-6 and the same inputs."""
-    n, rng = converged_ilqr.horizon, np.random.default_rng(1)
-    programme = nonlinear_programme(converged_ilqr, n)
-    low = np.concatenate([np.full(13 * (n + 1), -np.inf), np.tile(converged_ilqr.model.limits.low, n)])
-    high = np.concatenate([np.full(13 * (n + 1), np.inf), np.tile(converged_ilqr.model.limits.high, n)])
+    n, rng = converged_mpc.horizon, np.random.default_rng(1)
+    programme = nonlinear_programme(converged_mpc, n)
+    low = np.concatenate([np.full(13 * (n + 1), -np.inf), np.tile(converged_mpc.model.limits.low, n)])
+    high = np.concatenate([np.full(13 * (n + 1), np.inf), np.tile(converged_mpc.model.limits.high, n)])
     at_limits = 0
     for _ in range(10):
         state = random_state(rng)
-        result = converged_ilqr.solve(state, HOVER_POSITION + rng.uniform(-3, 3, 3))
+        result = converged_mpc.solve(state, HOVER_POSITION + rng.uniform(-3, 3, 3))
         x0 = state_vector(state)
-        guess = np.concatenate([np.tile(x0, n + 1), np.tile(converged_ilqr.model.hover_input, n)])
-        parameters = np.concatenate([result.goals.ravel(), x0, converged_ilqr.model.hover_input])
+        guess = np.concatenate([np.tile(x0, n + 1), np.tile(converged_mpc.model.hover_input, n)])
+        parameters = np.concatenate([result.goals.ravel(), x0, converged_mpc.model.hover_input])
         solution = programme(x0=guess, lbx=low, ubx=high, lbg=0, ubg=0, p=parameters)
         assert programme.stats()["success"]
         assert result.cost == pytest.approx(float(solution["f"]), rel=1e-6)
         inputs = np.array(solution["x"])[13 * (n + 1) :, 0].reshape(n, 4)
-        input_range = np.array(converged_ilqr.model.limits.high) - converged_ilqr.model.limits.low
+        input_range = np.array(converged_mpc.model.limits.high) - converged_mpc.model.limits.low
         assert np.abs((result.controls - inputs) / input_range).max() < 1e-4
-        at_limits += int((result.controls == converged_ilqr.model.limits.low).sum())
-        at_limits += int((result.controls == converged_ilqr.model.limits.high).sum())
+        at_limits += int((result.controls == converged_mpc.model.limits.low).sum())
+        at_limits += int((result.controls == converged_mpc.model.limits.high).sum())
     assert at_limits > 40
 
 
-def test_no_small_change_of_the_inputs_costs_less(converged_ilqr):
+def test_no_small_change_of_the_inputs_costs_less(converged_mpc):
     """First-order optimality by rollouts alone: changing any free input either way costs more, or the same to second order."""
     rng = np.random.default_rng(4)
     state = random_state(rng)
-    result = converged_ilqr.solve(state, offset_position(1.0, 0.5, -0.3))
-    single_solver, x = converged_ilqr._solver, state_vector(state)
-    low, high = (np.array(limit) for limit in converged_ilqr.model.limits)
+    result = converged_mpc.solve(state, offset_position(1.0, 0.5, -0.3))
+    single_solver, x = converged_mpc._solver, state_vector(state)
+    low, high = (np.array(limit) for limit in converged_mpc.model.limits)
 
     def cost(controls):
-        return single_solver.begin(x, converged_ilqr.model.hover_input, controls)
+        return single_solver.begin(x, converged_mpc.model.hover_input, controls)
 
     best = cost(result.controls)
     assert best == pytest.approx(result.cost, rel=1e-12)
@@ -365,26 +365,26 @@ def test_no_small_change_of_the_inputs_costs_less(converged_ilqr):
             assert cost(trial) >= best - 1e-9 * best
 
 
-def test_the_cost_never_rises_and_the_last_is_the_least(ilqr):
+def test_the_cost_never_rises_and_the_last_is_the_least(mpc):
     """In many problems, at limits and from tumbling states."""
     rng = np.random.default_rng(5)
     for _ in range(50):
-        result = ilqr.solve(random_state(rng, 1.2, 3.0, 8.0), HOVER_POSITION + rng.uniform(-5, 5, 3))
+        result = mpc.solve(random_state(rng, 1.2, 3.0, 8.0), HOVER_POSITION + rng.uniform(-5, 5, 3))
         history = np.array(result.cost_history)
         assert (np.diff(history) < 0.0).all()
         assert result.cost == history[-1] == history.min()
         assert len(result.step_sizes) == len(history) - 1 <= result.iterations <= 12
 
 
-def test_ilqr_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(ilqr):
+def test_ilqr_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(mpc):
     """In the first iteration the lowest cost of six is always taken; often the full step improves, but a shorter one more.
 
     The code behind the document took the first that improved.
     """
     rng, not_the_first = np.random.default_rng(15), 0
     for _ in range(50):
-        result = ilqr.solve(random_state(rng), HOVER_POSITION + rng.uniform(-3, 3, 3), iterations=1)
-        costs = dict(zip(ilqr.line_search, ilqr._solver._arrays["cost"].tolist(), strict=False))
+        result = mpc.solve(random_state(rng), HOVER_POSITION + rng.uniform(-3, 3, 3), iterations=1)
+        costs = dict(zip(mpc.line_search, mpc._solver._arrays["cost"].tolist(), strict=False))
         before, after = result.cost_history
         assert after == costs[result.step_sizes[0]] == min(costs.values())
         not_the_first += costs[1.0] < before and result.step_sizes[0] < 1.0
@@ -471,13 +471,13 @@ def test_a_stage_is_the_minimum_over_the_input():
 # The reference -----------------------------------------------------------------------------------------------------
 
 
-def test_ilqr_velocity_and_position_of_the_reference_are_propagated_along_the_horizon(ilqr):
+def test_ilqr_velocity_and_position_of_the_reference_are_propagated_along_the_horizon(mpc):
     """v_k = v_des − (v_des − v₀) (1 − g dt)ᵏ in closed form, p its integral; so a_ref lasts, and with it the tilt.
 
     The code behind the document overwrote v in every step: a_ref vanished after the first.
     """
     v0, offset = Vec3(0.2, -0.1, 0.0), np.array([0.9, 0.4, 0.3])
-    result = ilqr.solve(HOVER._replace(v_W=v0), HOVER_POSITION + offset)
+    result = mpc.solve(HOVER._replace(v_W=v0), HOVER_POSITION + offset)
     k, dt, gain = np.arange(21)[:, None], 0.05, 2.0
     v_desired = 1.4 * offset
     v = v_desired - (v_desired - np.array(v0)) * (1.0 - gain * dt) ** k
@@ -491,11 +491,11 @@ def test_ilqr_velocity_and_position_of_the_reference_are_propagated_along_the_ho
     assert (result.goals[:, 6:9] @ offset > 0.3).all()
 
 
-def test_an_updated_reference_ends_at_its_target(ilqr):
+def test_an_updated_reference_ends_at_its_target(mpc):
     """As documented, v_des is that of the start and 3 s of it overshoot; updated, p̈ = 2 (1.4 (p_t − p) − ṗ) converges."""
     ends = []
     for follow in (0.0, 1.0):
-        solver = ILQR(CRAZYFLIE, horizon=60, reference_follow=follow)
+        solver = MPC(CRAZYFLIE, horizon=60, reference_follow=follow)
         ends.append(solver.solve(HOVER, offset_position(1.0, 0.0, 0.0)).goals[-1, 0])
     rate, turn = 1.0, math.sqrt(2.8 - 1.0)
     expected = 1.0 - math.exp(-rate * 3.0) * (math.cos(turn * 3.0) + rate / turn * math.sin(turn * 3.0))
@@ -503,9 +503,9 @@ def test_an_updated_reference_ends_at_its_target(ilqr):
     assert ends[1] == pytest.approx(expected, abs=0.01)
 
 
-def test_the_references_speed_and_acceleration_are_limited(ilqr):
+def test_the_references_speed_and_acceleration_are_limited(mpc):
     """Far away: |v| grows by no more than 8 m/s² and ends at 4 m/s."""
-    goals = ilqr.solve(HOVER, offset_position(30.0, -40.0, 0.0)).goals
+    goals = mpc.solve(HOVER, offset_position(30.0, -40.0, 0.0)).goals
     steps = np.linalg.norm(np.diff(goals[:, 3:6], axis=0), axis=1) / 0.05
     assert steps.max() == pytest.approx(8.0, rel=1e-12)
     assert np.linalg.norm(goals[:, 3:6], axis=1).max() <= 4.0
@@ -519,28 +519,28 @@ def test_without_drag_the_desired_thrust_is_that_of_the_document():
     assert np.array(goal.b3_W) == pytest.approx(thrust / np.linalg.norm(thrust), rel=1e-14)
 
 
-def test_a_trajectory_is_sampled_at_the_times_of_the_horizon(ilqr):
+def test_a_trajectory_is_sampled_at_the_times_of_the_horizon(mpc):
     """p, v and b₃ of the goals are those of the trajectory at t + k dt, whether it can be traced (circle) or not (race)."""
     circle = trajectory.circle(HOVER_POSITION, radius=0.8, speed=1.0, laps=3.0, yaw="along")
     race = trajectory.race([(0, 0, 1), (1, 0, 1.5), (1, 1, 1)], speed=1.5)
     for path, time in ((circle, 1.3), (race, 0.4)):
-        goals = ilqr.solve(HOVER, path, time=time).goals
+        goals = mpc.solve(HOVER, path, time=time).goals
         for k in (0, 6, 20):
-            expected = mpc_target(path.evaluate(time + 0.05 * k), ilqr.model)
+            expected = mpc_target(path.evaluate(time + 0.05 * k), mpc.model)
             assert goals[k] == pytest.approx(np.array(flatten(expected)), abs=1e-12)
 
 
-def test_a_single_reference_is_extrapolated(ilqr):
+def test_a_single_reference_is_extrapolated(mpc):
     """v + a t, and p by its integral; without velocity or acceleration it is a point to go to."""
     moving = Reference(HOVER.p_W, Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.5, 0.0))
-    goals = ilqr.solve(HOVER, moving).goals
+    goals = mpc.solve(HOVER, moving).goals
     t = 0.05 * np.arange(21)[:, None]
     assert goals[:, 3:6] == pytest.approx(np.array([[1.0, 0, 0]]) + t * np.array([[0, 1.5, 0]]), abs=1e-14)
     assert goals[:, :3] == pytest.approx(
         HOVER_POSITION + t * np.array([[1.0, 0, 0]]) + t**2 / 2 * np.array([[0, 1.5, 0]]), abs=1e-14
     )
-    point = ilqr.solve(HOVER, Reference(Vec3(1.0, 0.0, 1.0)))
-    assert point.goals == pytest.approx(ilqr.solve(HOVER, (1.0, 0.0, 1.0)).goals, abs=0.0)
+    point = mpc.solve(HOVER, Reference(Vec3(1.0, 0.0, 1.0)))
+    assert point.goals == pytest.approx(mpc.solve(HOVER, (1.0, 0.0, 1.0)).goals, abs=0.0)
 
 
 # Integrators -------------------------------------------------------------------------------------------------------
@@ -558,15 +558,15 @@ def exact_motion(x0, controls, dt):
     return np.array(rows)
 
 
-def test_ilqr_rk4_predicts_the_motion_and_euler_does_not(ilqr):
+def test_ilqr_rk4_predicts_the_motion_and_euler_does_not(mpc):
     """The planned states against the exact motion under the planned inputs: Euler, the document's method, is far less accurate.
 
     The states of each solver are x + dt f(x) and RK4's step of the same equation of motion.
     """
-    euler = ILQR(CRAZYFLIE, integrator="euler")
+    euler = MPC(CRAZYFLIE, integrator="euler")
     target = offset_position(1.0, 0.5, 0.0)
     errors = {}
-    for name, solver in (("rk4", ilqr), ("euler", euler)):
+    for name, solver in (("rk4", mpc), ("euler", euler)):
         result = solver.solve(HOVER, target)
         exact = exact_motion(result.states[0], result.controls[:10], 0.05)
         errors[name] = np.abs(result.states[:11, :3] - exact[:, :3]).max()
@@ -582,9 +582,9 @@ def test_ilqr_rk4_predicts_the_motion_and_euler_does_not(ilqr):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda d: "{:+.0f}{:+.0f}{:+.0f}".format(*d))
-def test_from_hover_the_first_input_tilts_towards_the_waypoint(ilqr, direction):
+def test_from_hover_the_first_input_tilts_towards_the_waypoint(mpc, direction):
     """Hover is not a local minimum: the first torque tilts b₃ towards the waypoint; vertically, the thrust changes."""
-    result = ilqr.solve(HOVER, HOVER_POSITION + direction)
+    result = mpc.solve(HOVER, HOVER_POSITION + direction)
     thrust, *torque = result.controls[0]
     horizontal = np.array([*direction[:2], 0.0])
     assert np.cross(torque, (0.0, 0.0, 1.0)) @ horizontal > 1e-5 or not horizontal.any()
@@ -593,11 +593,11 @@ def test_from_hover_the_first_input_tilts_towards_the_waypoint(ilqr, direction):
         assert b3 @ horizontal > 0.05
     else:
         assert np.abs(torque).max() < 1e-15
-        assert (thrust - ilqr.model.hover_input[0]) * direction[2] > 0.01
+        assert (thrust - mpc.model.hover_input[0]) * direction[2] > 0.01
     assert (result.states[-1, :3] - HOVER_POSITION) @ direction > 0.5 * direction @ direction
 
 
-def test_ilqr_every_knob_changes_the_plan(ilqr):
+def test_ilqr_every_knob_changes_the_plan(mpc):
     """Scaling any weight, gain or limit by 0.7 changes the plan to a near or a far target; the horizon is as requested."""
     state = HOVER._replace(v_W=Vec3(0.3, -0.2, 0.1), omega_B=Vec3(0.1, 0.2, 0.3))
 
@@ -609,41 +609,41 @@ def test_ilqr_every_knob_changes_the_plan(ilqr):
             ]
         )
 
-    default_plans = plans(ilqr)
-    options = {**ilqr.weights._asdict(), **ilqr.shaping._asdict()}
+    default_plans = plans(mpc)
+    options = {**mpc.weights._asdict(), **mpc.shaping._asdict()}
     active = {name: value for name, value in options.items() if value}
     assert len(active) == 14
     for name, value in active.items():
-        assert np.abs(plans(ILQR(CRAZYFLIE, **{name: 0.7 * value})) - default_plans).max() > 1e-7, name
-    assert plans(ILQR(CRAZYFLIE, horizon=25)).shape == (2, 25, 4)
+        assert np.abs(plans(MPC(CRAZYFLIE, **{name: 0.7 * value})) - default_plans).max() > 1e-7, name
+    assert plans(MPC(CRAZYFLIE, horizon=25)).shape == (2, 25, 4)
 
 
-def test_at_the_target_it_hovers(ilqr):
+def test_at_the_target_it_hovers(mpc):
     """At the target the plan is the trim and costs nothing."""
-    result = ilqr.solve(HOVER, HOVER_POSITION)
+    result = mpc.solve(HOVER, HOVER_POSITION)
     assert result.converged and result.cost == pytest.approx(0.0, abs=1e-20)
-    assert result.controls == pytest.approx(np.tile(ilqr.model.hover_input, (20, 1)), abs=1e-9)
-    command, _ = ilqr(HOVER, HOVER_POSITION, CRAZYFLIE, ilqr.initial_state)
+    assert result.controls == pytest.approx(np.tile(mpc.model.hover_input, (20, 1)), abs=1e-9)
+    command, _ = mpc(HOVER, HOVER_POSITION, CRAZYFLIE, mpc.initial_state)
     assert command == pytest.approx(HOVER_COMMAND, abs=1e-9)
 
 
-def test_the_sign_of_the_quaternion_makes_no_difference(ilqr):
+def test_the_sign_of_the_quaternion_makes_no_difference(mpc):
     """q and −q are one attitude."""
     state = random_state(np.random.default_rng(8))
-    one, other = (ilqr.solve(state._replace(q_WB=q), offset_position(1.0, 0.0, 0.5)) for q in (state.q_WB, -state.q_WB))
+    one, other = (mpc.solve(state._replace(q_WB=q), offset_position(1.0, 0.0, 0.5)) for q in (state.q_WB, -state.q_WB))
     assert one.controls == pytest.approx(other.controls, abs=1e-13)
     assert one.cost == pytest.approx(other.cost, rel=1e-12)
 
 
-def test_the_solution_is_invariant_to_yaw(ilqr):
+def test_the_solution_is_invariant_to_yaw(mpc):
     """Rotating the problem by a yaw, also beyond π, rotates the trajectory and leaves the inputs unchanged."""
     state, offset = random_state(np.random.default_rng(9)), np.array([1.0, -0.5, 0.3])
-    plain = ilqr.solve(state, HOVER_POSITION + offset)
+    plain = mpc.solve(state, HOVER_POSITION + offset)
     for yaw in (0.7, 3.0, -3.0, math.pi, 7.0):
         R = Rotation.from_euler("z", yaw)
         q = quat_from_euler(0.0, 0.0, yaw)
         rotated = state._replace(v_W=rotate(q, state.v_W), q_WB=q * state.q_WB)
-        result = ilqr.solve(rotated, HOVER_POSITION + R.apply(offset))
+        result = mpc.solve(rotated, HOVER_POSITION + R.apply(offset))
         assert result.controls == pytest.approx(plain.controls, abs=1e-11)
         assert result.states[:, :3] - HOVER_POSITION == pytest.approx(
             R.apply(plain.states[:, :3] - HOVER_POSITION), abs=1e-11
@@ -653,7 +653,7 @@ def test_the_solution_is_invariant_to_yaw(ilqr):
 @pytest.mark.long
 def test_yaw_is_left_alone_unless_weighed():
     """With yaw_weight the nose turns to the desired yaw, in the shorter direction; without it only the yaw rate has a cost."""
-    solver = ILQR(CRAZYFLIE, horizon=40, yaw_weight=8.0)
+    solver = MPC(CRAZYFLIE, horizon=40, yaw_weight=8.0)
     state = HOVER._replace(q_WB=quat_from_euler(0.0, 0.0, 3.0))
     near, wrapped = (solver.solve(state, HOVER_POSITION, yaw=yaw) for yaw in (-3.0, -3.0 + 2.0 * math.pi))
     assert near.controls == pytest.approx(wrapped.controls, abs=1e-12)
@@ -665,7 +665,7 @@ def test_yaw_is_left_alone_unless_weighed():
 def test_limits_are_never_exceeded():
     """Never, in a thousand plans between random states; nor with rotor thrusts as inputs."""
     rng = np.random.default_rng(10)
-    for solver in (ILQR(CRAZYFLIE), ILQR(CRAZYFLIE, inputs="rotors"), ILQR(CRAZYFLIE, limits=DOCUMENTED_LIMITS)):
+    for solver in (MPC(CRAZYFLIE), MPC(CRAZYFLIE, inputs="rotors"), MPC(CRAZYFLIE, limits=DOCUMENTED_LIMITS)):
         low, high = (np.array(limit) for limit in solver.model.limits)
         at_limit = 0
         for _ in range(100):
@@ -693,7 +693,7 @@ def test_damping_depends_on_the_accepted_step_size():
 
 def test_by_name_a_turned_nose_costs_what_a_tilt_does():
     """The iLQR document has no yaw weight; references of scenarios have a yaw."""
-    assert create_controller("ilqr", CRAZYFLIE).call.weights.yaw_weight == CostWeights().tilt_weight
+    assert create_controller("mpc", CRAZYFLIE).call.weights.yaw_weight == CostWeights().tilt_weight
 
 
 def test_the_documented_limits_are_all_thrust_and_more_torque_than_there_is():
@@ -728,7 +728,7 @@ def test_the_limits_are_those_of_the_motors():
 def test_rotor_inputs_give_the_wrench_of_the_rotors():
     """The predicted wrench is B T, and a hexarotor's plan stays within each rotor's thrust."""
     vehicle = samara.vehicle("hexarotor_tilted")
-    solver = ILQR(vehicle, inputs="rotors")
+    solver = MPC(vehicle, inputs="rotors")
     thrusts = np.random.default_rng(11).uniform(1.0, 5.0, 6)
     predicted = solver.model.wrench(tuple(thrusts.tolist()))
     assert np.array([*predicted.f_B, *predicted.tau_B]) == pytest.approx(effectiveness(vehicle) @ thrusts, rel=1e-12)
@@ -745,8 +745,8 @@ def test_an_obstacle_is_flown_round():
     target = offset_position(2.0, 0.0, 0.0)
     centre, radius = offset_position(0.7, 0.05, 0.0), 0.3
     options = {"horizon": 40, "max_iterations": 60, "reference_follow": 1.0}
-    plain = ILQR(CRAZYFLIE, **options)
-    avoiding = ILQR(CRAZYFLIE, **options, obstacles=[(centre, radius)], max_tilt=math.radians(20.0))
+    plain = MPC(CRAZYFLIE, **options)
+    avoiding = MPC(CRAZYFLIE, **options, obstacles=[(centre, radius)], max_tilt=math.radians(20.0))
     direct_plan, detour = (solver.solve(HOVER, target) for solver in (plain, avoiding))
     distance = [np.linalg.norm(plan.states[:, :3] - centre, axis=1).min() for plan in (direct_plan, detour)]
     assert distance[0] < 0.6 * radius
@@ -779,7 +779,7 @@ def simulate(solver, vehicle, start, target, seconds, rate=100, controller=None)
 
 def test_it_flies_to_waypoints_in_all_directions_and_stays():
     """26 waypoints: within 5 cm after 6 s and for 2 s more, through motors with lag, one iteration 50 times a second."""
-    solver, start = ILQR(CRAZYFLIE, period=0.02), np.array([0.0, 0.0, 3.0])
+    solver, start = MPC(CRAZYFLIE, period=0.02), np.array([0.0, 0.0, 3.0])
     for direction in DIRECTIONS:
         path = simulate(solver, CRAZYFLIE, start, start + direction, 8.0, rate=50)
         position_error = np.linalg.norm(path[:, :3] - (start + direction), axis=1)
@@ -798,7 +798,7 @@ def test_every_vehicle_flies_with_it(name):
     """With the default weights: 1 m and 5 m away within 5 cm after 7 s, at 50 and at 100 Hz."""
     vehicle, start = samara.vehicle(name), np.array([0.0, 0.0, 5.0])
     for rate, offset in itertools.product((50, 100), ((1.0, 1.0, 1.0), (5.0, 0.0, 0.0))):
-        path = simulate(ILQR(vehicle, period=1.0 / rate), vehicle, start, start + offset, 8.0, rate)
+        path = simulate(MPC(vehicle, period=1.0 / rate), vehicle, start, start + offset, 8.0, rate)
         assert np.linalg.norm(path[7 * rate :, :3] - start - offset, axis=1).max() < 0.05
 
 
@@ -809,7 +809,7 @@ def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
     start, offset = np.array([0.0, 0.0, 5.0]), np.array([1.0, 1.0, 1.0])
 
     def fastest_turn_and_error(weight):
-        path = simulate(ILQR(vehicle, torque_weight=weight), vehicle, start, start + offset, 6.0)
+        path = simulate(MPC(vehicle, torque_weight=weight), vehicle, start, start + offset, 6.0)
         return np.abs(path[:, 10:]).max(), np.linalg.norm(path[-1, :3] - start - offset)
 
     for weight in (5e-4, default_torque_weight(vehicle)):
@@ -822,20 +822,20 @@ def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
 
 def test_it_follows_a_figure_of_eight():
     """It previews the trajectory and tilts in time: the error is below 10 cm."""
-    solver = ILQR(CRAZYFLIE, position_weight=100.0)
+    solver = MPC(CRAZYFLIE, position_weight=100.0)
     figure_eight = trajectory.figure8((0.0, 0.0, 2.0), half_length=1.0, speed=1.0, laps=2.0)
     path = simulate(solver, CRAZYFLIE, (0.0, 0.0, 2.0), figure_eight, 8.0)
     desired = np.array([figure_eight.evaluate(0.01 * k).p_W for k in range(len(path))])
     assert np.linalg.norm(path[:, :3] - desired, axis=1).max() < 0.1
 
 
-def test_a_real_time_iteration_warm_started_keeps_up(ilqr):
+def test_a_real_time_iteration_warm_started_keeps_up(mpc):
     """One iteration from the shifted plan of the previous step costs at most 1 % more than solving to convergence each time."""
     state = HOVER
-    controller_state = ilqr.initial_state
-    model, worst = ilqr.model, 0.0
+    controller_state = mpc.initial_state
+    model, worst = mpc.model, 0.0
     for _ in range(40):
-        single_iteration = ilqr.solve(
+        single_iteration = mpc.solve(
             state,
             offset_position(1.0, 0.5, 0.3),
             warm_start=controller_state.controls,
@@ -843,10 +843,10 @@ def test_a_real_time_iteration_warm_started_keeps_up(ilqr):
             before=controller_state.previous_input,
             iterations=1,
         )
-        converged = ilqr.solve(
+        converged = mpc.solve(
             state, offset_position(1.0, 0.5, 0.3), before=controller_state.previous_input, iterations=30
         )
-        if controller_state is not ilqr.initial_state and converged.cost > 1e-6:
+        if controller_state is not mpc.initial_state and converged.cost > 1e-6:
             worst = max(worst, single_iteration.cost / converged.cost - 1.0) if controller_state.time > 0.1 else worst
         u = tuple(single_iteration.controls[0].tolist())
         controller_state = controller_state._replace(
@@ -859,15 +859,15 @@ def test_a_real_time_iteration_warm_started_keeps_up(ilqr):
     assert worst < 0.01
 
 
-def test_the_same_call_gives_the_same_answer(ilqr):
+def test_the_same_call_gives_the_same_answer(mpc):
     """Earlier calls have no effect: state, target and controller state in, command and controller state out."""
-    state, controller_state = random_state(np.random.default_rng(12)), ilqr.initial_state
-    first = ilqr(state, offset_position(1.0, 0.0, 0.0), CRAZYFLIE, controller_state)
+    state, controller_state = random_state(np.random.default_rng(12)), mpc.initial_state
+    first = mpc(state, offset_position(1.0, 0.0, 0.0), CRAZYFLIE, controller_state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ilqr.solve(state._replace(v_W=Vec3(math.nan, 0.0, 0.0)), HOVER_POSITION)
-    ilqr.solve(random_state(np.random.default_rng(13)), offset_position(-4.0, 3.0, 1.0))
-    again = ilqr(state, offset_position(1.0, 0.0, 0.0), CRAZYFLIE, controller_state)
+        mpc.solve(state._replace(v_W=Vec3(math.nan, 0.0, 0.0)), HOVER_POSITION)
+    mpc.solve(random_state(np.random.default_rng(13)), offset_position(-4.0, 3.0, 1.0))
+    again = mpc(state, offset_position(1.0, 0.0, 0.0), CRAZYFLIE, controller_state)
     assert first[0] == again[0]
     assert (first[1].controls == again[1].controls).all() and first[1].previous_input == again[1].previous_input
 
@@ -886,20 +886,20 @@ def test_the_same_call_gives_the_same_answer(ilqr):
         (HOVER, Reference(HOVER.p_W, Vec3(1e200, 0.0, 0.0)), "the predicted cost is not finite"),
     ],
 )
-def test_an_unsolvable_problem_gives_hover_and_a_warning(ilqr, state, target, reason):
+def test_an_unsolvable_problem_gives_hover_and_a_warning(mpc, state, target, reason):
     """NaN in the state or the target, or an enormous reference: the hover command, and a warning with the reason."""
     with pytest.warns(RuntimeWarning, match=reason):
-        command, controller_state = ilqr(state, target, CRAZYFLIE, ilqr.initial_state)
+        command, controller_state = mpc(state, target, CRAZYFLIE, mpc.initial_state)
     assert command == pytest.approx(HOVER_COMMAND, abs=1e-9)
     assert np.isfinite(controller_state.controls).all()
-    next_command, _ = ilqr(HOVER, HOVER_POSITION, CRAZYFLIE, controller_state)
+    next_command, _ = mpc(HOVER, HOVER_POSITION, CRAZYFLIE, controller_state)
     assert next_command == pytest.approx(HOVER_COMMAND, abs=1e-6)
 
 
-def test_a_target_out_of_reach_is_flown_towards(ilqr):
+def test_a_target_out_of_reach_is_flown_towards(mpc):
     """Towards an extremely distant point: a finite plan within the limits, tilted towards it, upright at all times."""
     for target in ((1e6, 0.0, 1.0), (0.0, 0.0, -1e9), (-1e12, 1e12, 1e12)):
-        result = ilqr.solve(HOVER, target)
+        result = mpc.solve(HOVER, target)
         assert np.isfinite(result.states).all() and result.cost < math.inf
         assert (np.array(target) - HOVER_POSITION) @ (result.states[-1, :3] - HOVER_POSITION) > 0.0
         assert all(thrust_axis(result.state(k)).z > 0.0 for k in range(21))
@@ -923,28 +923,28 @@ def test_options_are_checked_in_one_sentence():
         ),
     ):
         with pytest.raises(ValueError, match=sentence.replace("(", r"\(")):
-            ILQR(CRAZYFLIE, **options)
-    with pytest.raises(TypeError, match="ILQR has no option 'positon_weight'; did you mean position_weight"):
-        ILQR(CRAZYFLIE, positon_weight=1.0)
+            MPC(CRAZYFLIE, **options)
+    with pytest.raises(TypeError, match="MPC has no option 'positon_weight'; did you mean position_weight"):
+        MPC(CRAZYFLIE, positon_weight=1.0)
     with pytest.raises(ValueError, match="has none; expected 'wrench'"):
-        ILQR(samara.vehicle("rigid_body_quadrotor"), inputs="rotors")
+        MPC(samara.vehicle("rigid_body_quadrotor"), inputs="rotors")
 
 
-def test_arguments_are_checked_in_one_sentence(ilqr):
+def test_arguments_are_checked_in_one_sentence(mpc):
     """Messages about wrong shapes contain the expected ones."""
     with pytest.raises(ValueError, match="state has 4 numbers; expected a State, or the 13"):
-        ilqr.solve((0.0, 0.0, 1.0, 0.0), HOVER_POSITION, layout="wxyz")
+        mpc.solve((0.0, 0.0, 1.0, 0.0), HOVER_POSITION, layout="wxyz")
     with pytest.raises(ValueError, match=r"warm_start has shape \(3, 4\); expected \(20, 4\)"):
-        ilqr.solve(HOVER, HOVER_POSITION, warm_start=np.zeros((3, 4)))
+        mpc.solve(HOVER, HOVER_POSITION, warm_start=np.zeros((3, 4)))
     with pytest.raises(ValueError, match=r"states have shape \(12, 3\)"):
-        ilqr.solve_batch(np.zeros((12, 3)), HOVER_POSITION, layout="wxyz")
+        mpc.solve_batch(np.zeros((12, 3)), HOVER_POSITION, layout="wxyz")
     with pytest.raises(ValueError, match="expected llvm or jax"):
-        ilqr.solve_batch(np.zeros((13, 3)), HOVER_POSITION, backend="cuda")
+        mpc.solve_batch(np.zeros((13, 3)), HOVER_POSITION, backend="cuda")
 
 
-def test_the_result_is_complete(ilqr):
+def test_the_result_is_complete(mpc):
     """Shapes, names, and consistent durations; a layout converts to the document's order of the quaternion."""
-    result = ilqr.solve(HOVER, offset_position(1.0, 0.0, 0.0))
+    result = mpc.solve(HOVER, offset_position(1.0, 0.0, 0.0))
     assert result.controls.shape == (20, 4) and result.states.shape == (21, 13) and result.gains.shape == (20, 4, 12)
     assert result.goals.shape == (21, 12)
     assert result.states[0] == pytest.approx(state_vector(HOVER), abs=0.0)
@@ -954,11 +954,11 @@ def test_the_result_is_complete(ilqr):
     xyzw = result.state(5).to_numpy("xyzw")
     assert xyzw[6:10] == pytest.approx(np.roll(result.states[5, 6:10], -1), abs=0.0)
     assert result.layout == "wxyz" and result.state(5).q_WB == tuple(result.states[5, 6:10])
-    assert "crazyflie_documented" in repr(ilqr)
+    assert "crazyflie_documented" in repr(mpc)
 
 
 @pytest.mark.filterwarnings("error")
-def test_ilqr_the_quaternion_of_a_bare_array_has_its_order_stated(ilqr):
+def test_ilqr_the_quaternion_of_a_bare_array_has_its_order_stated(mpc):
     """The iLQR document's level attitude, (0, 0, 0, 1), read w first is yaw 180°, and the pitch towards +x changes sign.
 
     An array therefore needs a layout, and the result is in it; a state names its components and needs none.
@@ -966,36 +966,36 @@ def test_ilqr_the_quaternion_of_a_bare_array_has_its_order_stated(ilqr):
     document = HOVER.to_numpy("xyzw")[:13]
     assert list(document[6:10]) == [0.0, 0.0, 0.0, 1.0]
     target = offset_position(1.0, 0.0, 0.0)
-    from_array, as_state = ilqr.solve(document, target, layout="xyzw"), ilqr.solve(HOVER, target)
+    from_array, as_state = mpc.solve(document, target, layout="xyzw"), mpc.solve(HOVER, target)
     assert np.array_equal(from_array.controls, as_state.controls) and from_array.controls[0, 2] > 0.0
     assert np.array_equal(from_array.states[:, [*range(6), 9, 6, 7, 8, *range(10, 13)]], as_state.states)
     assert from_array.layout == "xyzw" and from_array.state(7) == as_state.state(7)
-    assert np.array_equal(ilqr.solve(HOVER, target, layout="xyzw").states, from_array.states)
-    wrong = ilqr.solve(document, target, layout="wxyz")
+    assert np.array_equal(mpc.solve(HOVER, target, layout="xyzw").states, from_array.states)
+    wrong = mpc.solve(document, target, layout="wxyz")
     assert wrong.controls[0, 2] < 0.0
-    for solve, x in ((ilqr.solve, document), (ilqr.solve_batch, document[:, None])):
+    for solve, x in ((mpc.solve, document), (mpc.solve_batch, document[:, None])):
         with pytest.raises(ValueError, match="an array without a layout: expected layout= one of wxyz, xyzw"):
             solve(x, target)
     fleet = np.tile(document[:, None], (1, 3))
-    batch = ilqr.solve_batch(fleet, target, layout="xyzw", dtype="float64")
-    named = ilqr.solve_batch(State.from_numpy(fleet, "xyzw"), target, dtype="float64")
+    batch = mpc.solve_batch(fleet, target, layout="xyzw", dtype="float64")
+    named = mpc.solve_batch(State.from_numpy(fleet, "xyzw"), target, dtype="float64")
     assert np.array_equal(batch.states[0], fleet) and (batch.layout, named.layout) == ("xyzw", "wxyz")
     assert np.array_equal(batch.states[:, [9, 6, 7, 8]], named.states[:, 6:10])
 
 
-def test_without_a_solution_the_states_are_in_the_layout_too(ilqr):
+def test_without_a_solution_the_states_are_in_the_layout_too(mpc):
     """The result is level hover, in the requested order."""
     invalid_state = np.full(13, np.nan)
     with pytest.warns(RuntimeWarning, match="the state is not finite"):
-        assert ilqr.solve(invalid_state, HOVER_POSITION, layout="xyzw").state(3).q_WB == (1.0, 0.0, 0.0, 0.0)
+        assert mpc.solve(invalid_state, HOVER_POSITION, layout="xyzw").state(3).q_WB == (1.0, 0.0, 0.0, 0.0)
 
 
-def test_feedback_gains_steer_the_plan_back(converged_ilqr):
+def test_feedback_gains_steer_the_plan_back(converged_mpc):
     """u + K δx from a state near the start costs less than the same inputs without feedback."""
     target = offset_position(1.0, 0.5, 0.2)
-    plan = converged_ilqr.solve(HOVER, target)
+    plan = converged_mpc.solve(HOVER, target)
     deviation = np.array([0.05, -0.04, 0.02, 0.1, 0.1, -0.1, 0.05, -0.08, 0.0, 0.3, -0.2, 0.0])
-    model = converged_ilqr.model
+    model = converged_mpc.model
     ends = []
     for feedback in (0.0, 1.0):
         state = displace(
@@ -1023,9 +1023,9 @@ def random_problems(count):
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [pytest.param("float64", 1e-9, marks=pytest.mark.long), ("float32", 1e-3)]
 )
-def test_problems_in_lanes_are_solved_as_alone(ilqr, dtype, tolerance):
+def test_problems_in_lanes_are_solved_as_alone(mpc, dtype, tolerance):
     """Every lane of full and partial tiles gets the costs and inputs of a single solution."""
-    solver = ILQR(CRAZYFLIE, tolerance=0.0)
+    solver = MPC(CRAZYFLIE, tolerance=0.0)
     states, targets = random_problems(21)
     batch = solver.solve_batch(states, targets, layout="wxyz", iterations=8, dtype=dtype)
     assert batch.controls.shape == (20, 4, 21) and batch.states.shape == (21, 13, 21)
@@ -1039,26 +1039,26 @@ def test_problems_in_lanes_are_solved_as_alone(ilqr, dtype, tolerance):
     assert (warm.cost <= batch.cost * (1.0 + tolerance)).all()
 
 
-def test_a_bad_problem_spoils_only_itself(ilqr):
+def test_a_bad_problem_spoils_only_itself(mpc):
     """NaN in one lane: hover for that one, a warning, and the others untouched."""
     states, targets = random_problems(5)
-    valid = ilqr.solve_batch(states, targets, layout="wxyz", dtype="float64")
+    valid = mpc.solve_batch(states, targets, layout="wxyz", dtype="float64")
     states[0, 2] = np.nan
     with pytest.warns(RuntimeWarning, match="1 of 5 problems have no finite cost"):
-        batch = ilqr.solve_batch(states, targets, layout="wxyz", dtype="float64")
+        batch = mpc.solve_batch(states, targets, layout="wxyz", dtype="float64")
     valid_lanes = [0, 1, 3, 4]
     assert (batch.controls[:, :, valid_lanes] == valid.controls[:, :, valid_lanes]).all()
-    assert batch.controls[:, :, 2] == pytest.approx(np.tile(ilqr.model.hover_input, (20, 1)), abs=0.0)
+    assert batch.controls[:, :, 2] == pytest.approx(np.tile(mpc.model.hover_input, (20, 1)), abs=0.0)
     assert not batch.converged[2]
 
 
-def test_a_batch_of_states_is_a_state_of_arrays(ilqr):
+def test_a_batch_of_states_is_a_state_of_arrays(mpc):
     """One target serves all."""
     states, _ = random_problems(4)
     fleet = State.from_numpy(states, "wxyz")
     target = offset_position(0.5, 0.0, 0.0)
     from_array, from_state = (
-        ilqr.solve_batch(x, target, layout="wxyz", dtype="float64", iterations=2) for x in (states, fleet)
+        mpc.solve_batch(x, target, layout="wxyz", dtype="float64", iterations=2) for x in (states, fleet)
     )
     assert (from_array.controls == from_state.controls).all()
 
@@ -1068,7 +1068,7 @@ def test_a_batch_of_states_is_a_state_of_arrays(ilqr):
 def test_jax_solves_what_the_lanes_solve(dtype, tolerance):
     """The same functions through XLA: costs and inputs agree."""
     pytest.importorskip("jax")
-    solver = ILQR(CRAZYFLIE, tolerance=0.0)
+    solver = MPC(CRAZYFLIE, tolerance=0.0)
     states, targets = random_problems(6)
     by_llvm = solver.solve_batch(states, targets, layout="wxyz", iterations=4, dtype=dtype)
     by_jax = solver.solve_batch(states, targets, layout="wxyz", iterations=4, dtype=dtype, backend="jax")
@@ -1100,9 +1100,9 @@ def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
         assert (sums == values.sum(axis=0)).all()
 
 
-def test_a_box_step_that_settles_in_one_iteration_is_final(ilqr):
+def test_a_box_step_that_settles_in_one_iteration_is_final(mpc):
     """If the first iteration changes no active set, it has the bits of all iterations; otherwise all are run."""
-    problem, single_solver, rng = ilqr.problem, ilqr._solver, np.random.default_rng(2)
+    problem, single_solver, rng = mpc.problem, mpc._solver, np.random.default_rng(2)
     trace = linearise(problem)
     layout = ArrayLayout(problem, trace)
     first_pass, full_pass = box_passes(problem, layout, FollowingStage(trace, layout))
@@ -1111,7 +1111,7 @@ def test_a_box_step_that_settles_in_one_iteration_is_final(ilqr):
     always = compile_loops((ArrayLoop((first_pass, full_pass._replace(condition=None)), position="start"),))
     arrays = single_solver.start_arrays(nominal=single_solver.nominal)
     scratch, gains, sums = (arrays[name] for name in ("scratch", "gains", "sums"))
-    half = 0.5 * (np.array(ilqr.model.limits.high) - ilqr.model.limits.low)
+    half = 0.5 * (np.array(mpc.model.limits.high) - mpc.model.limits.low)
     corner, is_unsettled, indices = layout.blocks["Q"][12:, 12:16], [], layout.blocks["q"][0, 12:16]
     for strength in np.geomspace(1e-3, 3.0, 60):
         root = rng.normal(size=(4, 4)) / half
@@ -1146,12 +1146,12 @@ def test_a_chain_makes_its_calls_in_turn():
     assert value[0] == 14.0
 
 
-def test_the_code_is_compiled_once_per_cost_structure(ilqr):
+def test_the_code_is_compiled_once_per_cost_structure(mpc):
     """Another horizon or other weights use the same machine code; a weight that is off needs another one."""
-    other = ILQR(CRAZYFLIE, horizon=33, position_weight=11.0, reference_velocity_gain=2.0)
-    assert solver_code(other.problem) is solver_code(ilqr.problem)
-    without_smoothing = ilqr.parameters._replace(weights=CostWeights(smoothing_weight=0.0))
-    assert cost_structure(without_smoothing) != cost_structure(ilqr.parameters)
+    other = MPC(CRAZYFLIE, horizon=33, position_weight=11.0, reference_velocity_gain=2.0)
+    assert solver_code(other.problem) is solver_code(mpc.problem)
+    without_smoothing = mpc.parameters._replace(weights=CostWeights(smoothing_weight=0.0))
+    assert cost_structure(without_smoothing) != cost_structure(mpc.parameters)
 
 
 # External accelerations, failed rotors, and references ahead ----------------------------------------------------------
@@ -1171,12 +1171,12 @@ def test_an_external_acceleration_is_added_to_a_step():
     assert accelerated.q_WB == calm.q_WB and accelerated.omega_B == calm.omega_B
 
 
-def test_a_known_external_acceleration_is_balanced_by_tilt(converged_ilqr):
+def test_a_known_external_acceleration_is_balanced_by_tilt(converged_mpc):
     """In a horizontal external acceleration a, the plan at rest is tilted by atan(a/g) with the thrust m √(g² + a²)."""
     a, g = 2.0, CRAZYFLIE["gravity"].acceleration
     tilt = math.atan(a / g)
     tilted = HOVER._replace(q_WB=Quat(math.cos(tilt / 2), 0.0, -math.sin(tilt / 2), 0.0))
-    result = converged_ilqr.solve(tilted, HOVER.p_W, push_W=(a, 0.0, 0.0))
+    result = converged_mpc.solve(tilted, HOVER.p_W, push_W=(a, 0.0, 0.0))
     assert result.controls[0, 0] == pytest.approx(CRAZYFLIE.mass * math.hypot(g, a), rel=1e-3)
     assert np.abs(result.states[:, :3] - HOVER_POSITION).max() < 1e-3
 
@@ -1195,24 +1195,24 @@ def hover_in_wind(solver, seconds=20.0, wind=1.5):
 
 def test_a_steady_wind_leaves_no_offset():
     """The observed acceleration is the drag of the wind, d w/m; without an observer, the wind causes a permanent error."""
-    error, controller_state = hover_in_wind(ILQR(CRAZYFLIE))
-    error_without_observer, _ = hover_in_wind(ILQR(CRAZYFLIE, disturbance_time_constant=0.0))
+    error, controller_state = hover_in_wind(MPC(CRAZYFLIE))
+    error_without_observer, _ = hover_in_wind(MPC(CRAZYFLIE, disturbance_time_constant=0.0))
     expected = CRAZYFLIE["drag"].linear.x * 1.5 / CRAZYFLIE.mass
     assert controller_state.acceleration_observer.push_W.x == pytest.approx(expected, rel=1e-10)
     assert np.linalg.norm(error) < 1e-5
     assert error_without_observer[0] > 1.0
 
 
-def test_references_ahead_are_the_trajectory_they_come_from(ilqr):
+def test_references_ahead_are_the_trajectory_they_come_from(mpc):
     """A `Reference` of arrays at the instants of `look_ahead` is the trajectory itself."""
     figure_eight, time = trajectory.figure8((0, 0, 1), half_length=1.0, speed=1.5), 0.37
-    along = ilqr.solve(HOVER, figure_eight, time=time)
-    sampled = ilqr.solve(HOVER, figure_eight.evaluate(time + ilqr.look_ahead))
+    along = mpc.solve(HOVER, figure_eight, time=time)
+    sampled = mpc.solve(HOVER, figure_eight.evaluate(time + mpc.look_ahead))
     np.testing.assert_allclose(sampled.goals, along.goals, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(sampled.controls, along.controls, rtol=1e-9, atol=1e-12)
-    invalid = figure_eight.evaluate(time + ilqr.look_ahead)._replace(p_W=Vec3(np.full(21, np.nan), 0.0, 1.0))
+    invalid = figure_eight.evaluate(time + mpc.look_ahead)._replace(p_W=Vec3(np.full(21, np.nan), 0.0, 1.0))
     with pytest.warns(RuntimeWarning, match="the reference is not finite; hovering instead"):
-        ilqr.solve(HOVER, invalid)
+        mpc.solve(HOVER, invalid)
 
 
 def test_a_failed_rotor_removes_its_thrust_and_the_yaw_it_balanced():
@@ -1226,7 +1226,7 @@ def test_a_failed_rotor_removes_its_thrust_and_the_yaw_it_balanced():
 
 def test_in_a_scenario_it_previews_references_and_its_plans_are_recorded():
     """At instants common to both streams, the first position of the plan is the position of the drone."""
-    run = samara.fly("figure8", settings={"drones.controller": "ilqr", "duration": 4.0})
+    run = samara.fly("figure8", settings={"drones.controller": "mpc", "duration": 4.0})
     plan = run.tables["predicted_path"]
     assert plan.fields[:3] == ("p_W[0].x", "p_W[0].y", "p_W[0].z") and len(plan.fields) == 63
     assert set(plan.units) == {"m"}
@@ -1243,5 +1243,5 @@ def test_figure_of_eight_error_with_slow_motors(speed, bound):
     """Through measured drag and motors with lag: 6.9 mm at 1 m/s, 38 mm at 3 m/s."""
     from samara.comparison.controllers import compare_on_trajectory
 
-    (entry,) = compare_on_trajectory(samara.vehicle("crazyflie"), ("ilqr",), speed=speed)
+    (entry,) = compare_on_trajectory(samara.vehicle("crazyflie"), ("mpc",), speed=speed)
     assert not entry.crashed and entry.rmse < bound
