@@ -1,11 +1,22 @@
-"""Model-predictive control by iLQR: a controller (`MPC`) with the iLQR document's cost or a custom one (`Cost`), and its
-solver for problems of any type (`Problem`, `Solver`). See docs/explanation/mpc.md."""
+"""Model-predictive control: a controller (`MPC`) with the iLQR document's cost or a custom one (`Cost`) and with constraints
+(`Constraint`), and its solver for problems of any type (`Problem`, `Solver`). See docs/explanation/mpc.md."""
 
 from typing import TYPE_CHECKING
 
 from samara.core.lazy_import import lazy_exports
 
 if TYPE_CHECKING:
+    from samara.control.mpc.constraints import (
+        Constraint,
+        altitude_limits,
+        half_space,
+        keep_out_capsule,
+        keep_out_sphere,
+        max_body_rate,
+        max_speed,
+        max_tilt,
+        position_box,
+    )
     from samara.control.mpc.controller import MPC, default_torque_weight
     from samara.control.mpc.cost import TRACKING_COST, Cost
     from samara.control.mpc.options import CostWeights, MpcOptions, Shaping
@@ -17,6 +28,7 @@ else:
 __all__ = [
     "MPC",
     "TRACKING_COST",
+    "Constraint",
     "Cost",
     "CostWeights",
     "InputLimits",
@@ -24,5 +36,13 @@ __all__ = [
     "Problem",
     "Shaping",
     "Solver",
+    "altitude_limits",
     "default_torque_weight",
+    "half_space",
+    "keep_out_capsule",
+    "keep_out_sphere",
+    "max_body_rate",
+    "max_speed",
+    "max_tilt",
+    "position_box",
 ]

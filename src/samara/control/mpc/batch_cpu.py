@@ -118,7 +118,9 @@ def batch_code(problem: Problem, dtype: str, sizes: int, shooting: bool, width: 
     update = compile_loops(multiplier_loops(problem, trajectory), dtype) if size.constraints else None
     guess = compile_loops(guess_loops(problem, trajectory, start), dtype) if problem.guess is not None else None
     compiled = {name: compile_loops(loop, dtype) for name, loop in loops.items()}
-    return BatchCode(**compiled, update=update, guess=guess, width=width, stage=stages.row, gains=gains.row, curvature=len(constant))
+    return BatchCode(
+        **compiled, update=update, guess=guess, width=width, stage=stages.row, gains=gains.row, curvature=len(constant)
+    )
 
 
 def _backward(

@@ -219,9 +219,11 @@ class _BatchSolver:
         is_cold = is_new | ~(warm[2] <= level[2])
         cold_data = data
         if self.problem.sizes.constraints:
-            cold_data = step_data(self.problem, data[:, : self.problem.goal_size], 0.0).at[
-                :, self.problem.goal_size
-            ].set(data[:, self.problem.goal_size])
+            cold_data = (
+                step_data(self.problem, data[:, : self.problem.goal_size], 0.0)
+                .at[:, self.problem.goal_size]
+                .set(data[:, self.problem.goal_size])
+            )
             data = jnp.where(is_cold, cold_data, data)
         guess = self._guess(batch, cold_data)
         start = tuple(jnp.where(is_cold, a, b) for a, b in zip(guess, warm, strict=True))
@@ -451,9 +453,7 @@ class _BatchSolver:
                 v, gap_terms = shift_value(V, v, gap[:, None])
             smoothing = smoothing_terms(later[:m], later[m:], K, [*k], JAX) if is_smooth else None
             inputs = StageInputs(limits, [*current_u], damping)
-            result = solve_stage(
-                StageModel(V, v, M, H, slope[:, None]), inputs, smoothing, -jnp.diag(here[:m]), JAX
-            )
+            result = solve_stage(StageModel(V, v, M, H, slope[:, None]), inputs, smoothing, -jnp.diag(here[:m]), JAX)
             symmetric, box = 0.5 * (result.V + result.V.T), result.box
             return (symmetric, result.v, result.gains, jnp.stack(box.step)), jnp.stack(
                 [box.linear, box.quadratic, *gap_terms]
@@ -466,9 +466,7 @@ class _BatchSolver:
 
         gains, steps, sums = (jnp.zeros((count, *shape), self.dtype) for shape in ((m, size.width), (m,), (5,)))
         carry = ((*self._final(x_end, data[-1]), gains, steps), sums)
-        (_, sums), (gains, steps) = lax.scan(
-            body, carry, (tuple(matrices), u, (change, following, gaps)), reverse=True
-        )
+        (_, sums), (gains, steps) = lax.scan(body, carry, (tuple(matrices), u, (change, following, gaps)), reverse=True)
         return jnp.moveaxis(gains, 1, -1), jnp.moveaxis(steps, 1, -1), sums.T[:2], GapSums(*sums.T[2:])
 
     def _final(self, x: JaxTree, data: JaxTree) -> tuple[JaxTree, JaxTree]:

@@ -74,7 +74,9 @@ def max_tilt(angle: float, *, weight: float | None = None) -> Constraint:
 
 
 def _body_rate(state: State, command: Command, time: Scalar, values: Tree) -> tuple[Scalar, ...]:
-    return tuple(0.5 * (omega * omega / (limit * limit) - 1.0) for omega, limit in zip(state.omega_B, values, strict=True))
+    return tuple(
+        0.5 * (omega * omega / (limit * limit) - 1.0) for omega, limit in zip(state.omega_B, values, strict=True)
+    )
 
 
 def max_body_rate(rate: float | Sequence[float], *, weight: float | None = None) -> Constraint:
@@ -98,16 +100,19 @@ def _altitude(state: State, command: Command, time: Scalar, values: Tree) -> tup
     return values[0] - state.p_W.z, state.p_W.z - values[1]
 
 
-def altitude(low: float, high: float, *, weight: float | None = None) -> Constraint:
+def altitude_limits(low: float, high: float, *, weight: float | None = None) -> Constraint:
     """z_low ≤ z ≤ z_high  [m]"""
     if not low < high:
-        raise ValueError(f"altitude({low}, {high}): expected low < high")
+        raise ValueError(f"altitude_limits({low}, {high}): expected low < high")
     return Constraint("altitude", _altitude, (float(low), float(high)), 1.0, weight)
 
 
 def _position_box(state: State, command: Command, time: Scalar, values: Tree) -> tuple[Scalar, ...]:
     low, high = values
-    return (*(a - p for a, p in zip(low, state.p_W, strict=True)), *(p - b for p, b in zip(state.p_W, high, strict=True)))
+    return (
+        *(a - p for a, p in zip(low, state.p_W, strict=True)),
+        *(p - b for p, b in zip(state.p_W, high, strict=True)),
+    )
 
 
 def position_box(low: Sequence[float], high: Sequence[float], *, weight: float | None = None) -> Constraint:
@@ -189,7 +194,9 @@ def keep_out_capsule(
 
 def _positive(value: float, name: str, limit: float = math.inf) -> float:
     if not 0.0 < value < limit:
-        raise ValueError(f"{name} = {value!r:.60}: expected a positive number" + (f" below {limit:.4g}" if limit < math.inf else ""))
+        raise ValueError(
+            f"{name} = {value!r:.60}: expected a positive number" + (f" below {limit:.4g}" if limit < math.inf else "")
+        )
     return float(value)
 
 

@@ -101,7 +101,9 @@ class MpcResult(NamedTuple):
     def __repr__(self) -> str:
         end = "converged" if self.converged else "feasible" if self.feasible else "not feasible"
         worst = f", {self.worst_constraint}: {self.violation:.2g}" if self.violation > MAX_VIOLATION else ""
-        return f"Result(cost={self.cost:.6g}, iterations={self.iterations}, {end}{worst}, controls {self.controls.shape})"
+        return (
+            f"Result(cost={self.cost:.6g}, iterations={self.iterations}, {end}{worst}, controls {self.controls.shape})"
+        )
 
     @property
     def violation(self) -> float:
@@ -236,7 +238,9 @@ class MPC:
         i = names.index(name)
         constraint = self.constraints[i]._replace(values=values)
         if constraint.structure != self.constraints[i].structure:
-            raise ValueError(f"values of {name!r} are {values!r:.80}; expected numbers shaped like {self.constraints[i].values!r:.80}")
+            raise ValueError(
+                f"values of {name!r} are {values!r:.80}; expected numbers shaped like {self.constraints[i].values!r:.80}"
+            )
         require_finite(values, f"values of {name!r}")
         self.constraints = (*self.constraints[:i], constraint, *self.constraints[i + 1 :])
         self.parameters = self.parameters._replace(constraint_values=tuple(c.values for c in self.constraints))

@@ -168,7 +168,12 @@ class TickCode(NamedTuple):
 
 
 def tick_code(
-    vehicle: Vehicle, allocation: Allocation, gain: float, period: float, delayed_model: PredictionModel | None, input_count: int
+    vehicle: Vehicle,
+    allocation: Allocation,
+    gain: float,
+    period: float,
+    delayed_model: PredictionModel | None,
+    input_count: int,
 ) -> TickCode:
     """Compile a tick: "state", "q_norm", "command" → "observed", "push", "confirmed", and "given" to the solver; then "wrench",
     "state", "turned" → "command", "turned". In strict IEEE arithmetic, bit-identical to the functions on floats."""

@@ -149,7 +149,9 @@ def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[
         raise ValueError(f"line_search = {mpc.line_search}: expected one to {MAX_STEP_SIZES} step sizes in (0, 1]")
     if mpc.cost is not None and not (isinstance(mpc.cost, tuple) and all(map(callable, mpc.cost))):
         raise ValueError(f"cost = {mpc.cost!r:.60}: expected a samara.control.mpc.Cost of two functions")
-    weights = CostWeights(torque_weight=torque_weight)._replace(**{name: float(options[name]) for name in CostWeights._fields if name in options})
+    weights = CostWeights(torque_weight=torque_weight)._replace(
+        **{name: float(options[name]) for name in CostWeights._fields if name in options}
+    )
     shaping = Shaping()._replace(**{name: float(options[name]) for name in Shaping._fields if name in options})
     return mpc, weights, shaping
 

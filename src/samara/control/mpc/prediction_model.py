@@ -5,7 +5,7 @@ air effects except drag (effects that are not `planned` are left out). A state i
 near states is 12 components (δp, δv, δθ, δω) with δθ in body axes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 

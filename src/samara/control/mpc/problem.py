@@ -170,9 +170,7 @@ class Problem:
         elapsed = data.multipliers.elapsed
         g = [
             x if on_inputs else where(elapsed > 0.0, x, -1.0)
-            for x, on_inputs in zip(
-                self.constraints(state, command, elapsed, parameters), self.on_inputs, strict=True
-            )
+            for x, on_inputs in zip(self.constraints(state, command, elapsed, parameters), self.on_inputs, strict=True)
         ]
         if self.max_change is not None:
             for u, u_before, change in zip(command, previous, self.max_change(parameters), strict=True):

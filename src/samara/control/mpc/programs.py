@@ -383,7 +383,13 @@ def evaluate_loops(problem: Problem, arrays: TrajectoryArrays) -> tuple[ArrayLoo
     totals = ((least, 0.0), (task, 0.0), violation, (unsettled, 0.0))
 
     def add(
-        residuals: Residuals, g: list[Scalar], data: Tree, least: Scalar, task: Scalar, violation: Scalars, change: Scalar
+        residuals: Residuals,
+        g: list[Scalar],
+        data: Tree,
+        least: Scalar,
+        task: Scalar,
+        violation: Scalars,
+        change: Scalar,
     ) -> Tree:
         plain = residuals[: len(residuals) - len([x for x in g if not (isinstance(x, float) and x == -1.0)])]
         largest = tuple(maximum(old, new) for old, new in zip(violation, g, strict=True))

@@ -119,7 +119,9 @@ def point_goals(model: PredictionModel, row: int, width: int = 1, dtype: str = "
 def reference_goals(model: PredictionModel, row: int) -> CompiledLoops:
     """reference, times, shaping, push → goals: a reference of one instant, extrapolated"""
     inputs = ((TIMES.lane_values(1), 0.0), (shared_spec("reference", _FIELDS), _REFERENCE), SHAPING)
-    return _goal_loops(lambda time, reference, shaping: extrapolate_reference(reference, time, shaping), model, row, inputs)
+    return _goal_loops(
+        lambda time, reference, shaping: extrapolate_reference(reference, time, shaping), model, row, inputs
+    )
 
 
 @lru_cache(maxsize=16)
@@ -193,9 +195,7 @@ class PointGoalWriter:
 class GoalWriter:
     """Writer of the goals of one problem for any type of target; reads `push` (3,)."""
 
-    def __init__(
-        self, model: PredictionModel, shaping: Shaping, goals: Array, push: Array, delay: float = 0.0
-    ) -> None:
+    def __init__(self, model: PredictionModel, shaping: Shaping, goals: Array, push: Array, delay: float = 0.0) -> None:
         rows = -(-len(goals) // LANES) * LANES
         self._model, self._shaping, self._goals, self._steps = model, shaping, goals, len(goals)
         self._clock = delay + np.arange(rows) * model.dt

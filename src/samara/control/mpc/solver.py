@@ -26,8 +26,8 @@ import numpy as np
 from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, Call, CallChain, CompiledLoops, Pass, compile_loops
 from samara.control.mpc.iteration import (
     BOX_ITERATIONS,
-    TRACED,
     MAX_CLOSED_GAP,
+    TRACED,
     BoxStep,
     Factors,
     GapSums,
@@ -73,7 +73,10 @@ from samara.core.tree import flatten
 from samara.core.types import Array
 
 MAX_DAMPING = 1e6  # the solver gives up if the cost does not fall at this damping
-FIRST_TOLERANCE, TOLERANCE_DECREASE = 1e-2, 0.1  # of the cost at which the multipliers are first updated; and of the next
+FIRST_TOLERANCE, TOLERANCE_DECREASE = (
+    1e-2,
+    0.1,
+)  # of the cost at which the multipliers are first updated; and of the next
 
 
 class ArrayLayout:
@@ -187,9 +190,7 @@ class CompiledSolver:
     @cached_property
     def guess(self) -> CompiledLoops:
         """The trajectory of a cold start."""
-        return compile_loops(
-            guess_loops(self.problem, self._trajectory, StepArray("given", self.layout.sizes.step))
-        )
+        return compile_loops(guess_loops(self.problem, self._trajectory, StepArray("given", self.layout.sizes.step)))
 
 
 @lru_cache(maxsize=16)
@@ -198,9 +199,7 @@ def solver_code(problem: Problem) -> CompiledSolver:
     return CompiledSolver(problem)
 
 
-def _compile_derivatives(
-    problem: Problem, trace: Linearisation, layout: ArrayLayout, shooting: bool
-) -> CompiledLoops:
+def _compile_derivatives(problem: Problem, trace: Linearisation, layout: ArrayLayout, shooting: bool) -> CompiledLoops:
     """[A B], gradient and Hessian of eight steps of the horizon at a time; and their gaps, if there may be any"""
     size, entries = layout.sizes, {**trace.curvature.constant, **trace.curvature.varying}
     places = [place for place in entries if place[0] in layout.varying_rows]
@@ -768,7 +767,12 @@ class Solver:
 
     def _reset(self, cost: float, tolerance: float) -> None:
         arrays = self._arrays.arrays
-        arrays["least"][0], arrays["damping"][0], arrays["gap_weight"][0], arrays["tolerance"][0] = cost, 0.0, 0.0, tolerance
+        arrays["least"][0], arrays["damping"][0], arrays["gap_weight"][0], arrays["tolerance"][0] = (
+            cost,
+            0.0,
+            0.0,
+            tolerance,
+        )
 
     def _accept_best(self) -> list[float]:
         """Return the values of the `RolloutChoice`; the accepted rollout, if any, becomes the nominal trajectory."""
