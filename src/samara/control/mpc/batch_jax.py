@@ -6,7 +6,7 @@ differentiation of the same step and residuals. The backward pass is batched mat
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -609,7 +609,6 @@ def flight_controller(controller: "MPC", vehicle: Vehicle) -> FlightController:
         0.0,
         0.0,
     )
-    delayed_model = replace(model, dt=delay) if delay > 0.0 else None
 
     def step(controller_state: MpcBatchState, states: JaxTree, ahead: JaxTree) -> tuple[JaxTree, MpcBatchState]:
         n, dtype = states.shape[1], states.dtype
@@ -631,7 +630,7 @@ def flight_controller(controller: "MPC", vehicle: Vehicle) -> FlightController:
             fold_tree(template, [*rows], trace) for template, rows in zip(templates, fields, strict=True)
         )
         sensed = TickInputs(state, state_q_norm, command, observer, confirmed, torque, previous)
-        observer, body = problem_start(sensed, vehicle, controller.observer_gain, period, delayed_model)
+        observer, body = problem_start(sensed, vehicle, controller.observer_gain, period, controller.plan_models)
         push_W = observer.push_W
         references = fold_tree(Reference(ZERO), [*jnp.moveaxis(ahead, 1, 0)], trace)
         goals = [
@@ -651,8 +650,10 @@ def flight_controller(controller: "MPC", vehicle: Vehicle) -> FlightController:
             solution = solver.resume(batch, data, is_new, iterations, controller.tolerance)
         has_solution = is_finite & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solution.progress.cost < jnp.inf)
         controls = jnp.where(has_solution, solution.controls, jnp.asarray(hover_input, dtype)[:, None])
-        wrench = model.thrust_and_torque(fold_tree(hover_input, [*controls[0]], trace))
-        allocated, torque = compensated_command(wrench, state, torque, vehicle, controller.allocation, period)
+        allocated = inputs = fold_tree(hover_input, [*controls[0]], trace)
+        if not model.takes_commands:
+            wrench = model.thrust_and_torque(inputs)
+            allocated, torque = compensated_command(wrench, state, torque, vehicle, controller.allocation, period)
         predicted = jnp.where(has_solution, solution.states[:, : len(ZERO)], 0.0)
         return (command := _rows(allocated, n, dtype)), MpcBatchState(
             controls.reshape(-1, n),

@@ -137,9 +137,12 @@ def half_space(normal: Sequence[float], offset: float, *, weight: float | None =
     return Constraint("half-space", _half_space, (n_W / length, float(offset)), 1.0, weight)
 
 
+ASIDE_W = Vec3(1e-6, -2e-6, 3e-6)  # [m], so that no straight path meets an obstacle exactly in the middle: a saddle
+
+
 def _sphere(state: State, command: Command, time: Scalar, values: Tree) -> Scalar:
     centre, radius = values
-    return 1.0 - safe_norm(*(state.p_W - centre.at(time))) / radius
+    return 1.0 - safe_norm(*(state.p_W - centre.at(time) + ASIDE_W)) / radius
 
 
 def keep_out_sphere(
@@ -163,7 +166,7 @@ def keep_out_sphere(
 
 def _capsule(state: State, command: Command, time: Scalar, values: Tree) -> Scalar:
     end, axis, radius = values
-    offset = state.p_W - end.at(time)
+    offset = state.p_W - end.at(time) + ASIDE_W
     fraction = clamp(dot(offset, axis) / dot(axis, axis), 0.0, 1.0)
     return 1.0 - safe_norm(*(offset - axis * fraction)) / radius
 

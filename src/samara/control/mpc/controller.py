@@ -29,6 +29,7 @@ from samara.control.mpc.flight import (
     BatchController,
     FlightParts,
     MpcState,
+    PlanModels,
     compensated_command,
     lead_body_state,
     rigid_body_state,
@@ -273,15 +274,15 @@ class MPC:
             raise TypeError(f"solve has no option {name!r}; {suggest_names(name, SolveOptions._fields)}") from None
         solve_options.require_numbers()
         push_W, layout = solve_options.push_W, _quaternion_layout(state, solve_options.layout)
-        x = _components(state, layout)
+        x = _components(state, layout, self.problem.sizes.state)
         if x is None or not math.isfinite(sum(push_W)):
             return self._hover_result("the state is not finite", start_time, layout)
-        if isinstance(state, State) and solve_options.turned is not None:
-            body = rigid_body_state(State.from_numpy(np.array(x), "wxyz"))
+        if isinstance(state, State) and solve_options.turned is not None and not self.model.takes_commands:
+            body = rigid_body_state(State.from_numpy(np.array(x[:BODY_STATE_SIZE]), "wxyz"))
             x = [float(leaf) for leaf in flatten(lead_body_state(body, state, solve_options.turned, self.vehicle))]
-        if self.options.delay > 0.0:
+        if self.plan_models.delayed is not None:
             before = tuple(self.model.hover_input if solve_options.before is None else solve_options.before)
-            x = flatten(self._delayed_model.step(unflatten(self.model.template, iter(x)), before, Vec3(*push_W)))
+            x = flatten(self.plan_models.delayed.step(unflatten(self.model.template, iter(x)), before, Vec3(*push_W)))
         self._external_acceleration[:] = push_W
         self._clock[0] = solve_options.time + self.options.delay
         reason = self._goals.write(target, x, solve_options.time, solve_options.yaw)
@@ -315,9 +316,10 @@ class MPC:
         )
 
     @cached_property
-    def _delayed_model(self) -> PredictionModel:
-        """The model over the delay of the commands."""
-        return replace(self.model, dt=self.options.delay)
+    def plan_models(self) -> PlanModels:
+        """The prediction model, and the same over the delay of the commands."""
+        delay = self.options.delay
+        return PlanModels(self.model, replace(self.model, dt=delay) if delay > 0.0 else None)
 
     def _hover_result(self, reason: str, start_time: float, layout: str) -> MpcResult:
         """Return hover, and warn with the reason."""
@@ -390,7 +392,7 @@ class MPC:
         if backend not in ("llvm", "jax") or dtype not in ("float32", "float64"):
             raise ValueError(f"backend = {backend!r}, dtype = {dtype!r}: expected llvm or jax, float32 or float64")
         layout = _quaternion_layout(states, layout)
-        x = _batch_states(states, layout)
+        x = _batch_states(states, layout, self.problem.sizes.state)
         m, count = self.model.input_count, x.shape[1]
         initial_inputs = self._hover[:, :, None]
         if warm_start is not None:
@@ -432,7 +434,7 @@ class MPC:
         tile, goals = self._tiles[dtype]
         x, target = batch.states, np.vstack([batch.targets, batch.states[:3], batch.yaw])
         n, m, width, count = self.horizon, self.model.input_count, tile.width, x.shape[1]
-        controls, states = np.empty((n, m, count), dtype), np.empty((n + 1, BODY_STATE_SIZE, count), dtype)
+        controls, states = np.empty((n, m, count), dtype), np.empty((n + 1, x.shape[0], count), dtype)
         cost, violation, converged = np.empty(count, dtype), np.zeros(count, dtype), np.empty(count, dtype=bool)
         for first in range(0, count, width):
             lanes = slice(first, min(first + width, count))
@@ -535,12 +537,11 @@ class MPC:
                 self.allocation,
                 self.observer_gain,
                 self.period,
-                self._delayed_model if self.options.delay > 0.0 else None,
-                self.model.input_count,
+                self.plan_models,
             ),
             self.observer_gain,
             self.period,
-            None if self.model.takes_wrench else self.model.thrust_and_torque,
+            None if self.model.takes_wrench or self.model.takes_commands else self.model.thrust_and_torque,
             self.model.dt,
             self.control_iterations,
             self.options.max_iterations,
@@ -557,6 +558,8 @@ class MPC:
     ) -> tuple[Command, DisturbanceObserver | None]:
         if not math.isfinite(sum(flatten(state))):
             state, observer = hover(self.vehicle)[0], initial_lead_observer(self.vehicle)
+        if self.model.takes_commands:
+            return tuple(controls), observer
         observer_input = observer if initial_lead_observer(self.vehicle) is not None else ()
         wrench = self.model.thrust_and_torque(tuple(controls))
         command, next_observer = compensated_command(
@@ -578,17 +581,19 @@ def _reorder_quaternions(states: Array, layout: str) -> Array:
     """Copy states (N + 1, 13, …) in the order w, x, y, z to the order of `layout`."""
     if layout == "wxyz":
         return states.copy()
-    return np.asarray(states)[:, [*range(6), *(6 + i for i in quaternion_order(layout)), *range(10, BODY_STATE_SIZE)]]
+    order = [*range(6), *(6 + i for i in quaternion_order(layout)), *range(10, states.shape[1])]
+    return np.asarray(states)[:, order]
 
 
-def _components(state: State | Sequence[float] | Array, layout: str) -> list[float] | None:
-    """(p, v, q as w, x, y, z, ω) with q of unit length, or None if a component is not finite"""
+def _components(state: State | Sequence[float] | Array, layout: str, size: int) -> list[float] | None:
+    """(p, v, q as w, x, y, z, ω, rotor speeds) with q of unit length, or None if a component is not finite"""
     if isinstance(state, State):
-        x = [*map(float, (*state[0], *state[1], *state[2], *state[3]))]
+        x = [*map(float, (*state[0], *state[1], *state[2], *state[3], *state[4]))][:size]
     else:
         x = [*map(float, state)]
-    if len(x) != BODY_STATE_SIZE:
-        raise ValueError(f"state has {len(x)} numbers; expected a State, or the {BODY_STATE_SIZE} of p, v, q and ω")
+    if len(x) != size:
+        parts = "p, v, q and ω" if size == BODY_STATE_SIZE else "p, v, q, ω and the rotor speeds"
+        raise ValueError(f"state has {len(x)} numbers; expected a State, or the {size} of {parts}")
     if layout != "wxyz" and not isinstance(state, State):
         x[6:10] = [x[6 + layout.index(letter)] for letter in "wxyz"]
     length = math.hypot(*x[6:10])
@@ -598,15 +603,15 @@ def _components(state: State | Sequence[float] | Array, layout: str) -> list[flo
     return x
 
 
-def _batch_states(states: State | Array, layout: str) -> Array:
-    """(13, B), quaternions as w, x, y, z, of unit length"""
+def _batch_states(states: State | Array, layout: str, size: int) -> Array:
+    """(size, B), quaternions as w, x, y, z, of unit length"""
     if isinstance(states, State):
-        leaves = (np.atleast_1d(np.asarray(leaf, dtype=float)) for leaf in flatten(tuple(states[:4])))
+        leaves = (np.atleast_1d(np.asarray(leaf, dtype=float)) for leaf in flatten(tuple(states[:5]))[:size])
         x = np.stack(np.broadcast_arrays(*leaves))
     else:
         x = np.array(states, dtype=float)
-    if x.ndim != 2 or x.shape[0] != BODY_STATE_SIZE:
-        raise ValueError(f"states have shape {x.shape}; expected a State of arrays, or ({BODY_STATE_SIZE}, B)")
+    if x.ndim != 2 or x.shape[0] != size:
+        raise ValueError(f"states have shape {x.shape}; expected a State of arrays, or ({size}, B)")
     if not isinstance(states, State):
         x[6:10] = x[[6 + layout.index(letter) for letter in "wxyz"]]
     with np.errstate(invalid="ignore", divide="ignore"):  # an invalid quaternion gives an infinite cost

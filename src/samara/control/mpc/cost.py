@@ -96,8 +96,17 @@ def _tracking_errors(
 
 
 def _effort_residuals(command: Command, parameters: CostParameters, model: PredictionModel) -> Residuals:
-    """T − T_hover and τ; for rotor inputs, each thrust minus its hover thrust, and the torque of all rotors"""
+    """T − T_hover and τ; for rotor inputs, each thrust minus its hover thrust, and the torque of all rotors
+
+    Commands count as the thrusts that they change, to first order.
+    """
     w, tau_B = parameters.weights, model.wrench(command).tau_B
+    if model.takes_commands:
+        deviations = zip(command, parameters.hover_input, model.thrust_slopes, strict=True)
+        return [
+            *((w.thrust_weight, slope * (u - hover)) for u, hover, slope in deviations),
+            *((w.torque_weight, torque) for torque in tau_B),
+        ]
     thrust_count = 1 if model.takes_wrench else model.input_count
     return [
         *(
@@ -147,6 +156,8 @@ def vehicle_problem(model: PredictionModel, structure: CostStructure, cost: Cost
         soft_weights=(1.0,) * len(soft),
     )
 
+    change_scale = sum(slope**2 for slope in model.thrust_slopes) / len(model.thrust_slopes) if model.takes_commands else 1.0
+
     def active_parameters(parameters: CostParameters) -> CostParameters:
         weights = (
             weight if is_active else 0.0
@@ -176,10 +187,10 @@ def vehicle_problem(model: PredictionModel, structure: CostStructure, cost: Cost
         ),
         final=lambda state, goal, parameters: cost.final(state, goal, active_parameters(parameters)),
         limits=lambda parameters: InputLimits(parameters.low, parameters.high),
-        smoothing=lambda parameters: active_parameters(parameters).weights.smoothing_weight,
+        smoothing=lambda parameters: active_parameters(parameters).weights.smoothing_weight * change_scale,
         displace=displace,
         difference=difference,
-        guess=level_guess,
+        guess=lambda start, goal: level_guess(start, goal, model),
         constraint_names=tuple(structure.constraints[i].name for i in hard for _ in range(structure.counts[i])),
         constraints=lambda state, command, elapsed, parameters: [
             g for i in hard for g in evaluate(i, state, command, elapsed, parameters)
@@ -190,6 +201,6 @@ def vehicle_problem(model: PredictionModel, structure: CostStructure, cost: Cost
     )
 
 
-def level_guess(start: State, goal: MpcTarget) -> State:
-    """The goal's position and velocity, level, with the heading of the start and without rotation."""
-    return State(goal.p_W, goal.v_W, level_quat(start.q_WB), ZERO, (), ())
+def level_guess(start: State, goal: MpcTarget, model: PredictionModel) -> State:
+    """The goal's position and velocity, level, with the heading of the start, without rotation and with the rotors of hover."""
+    return model.template._replace(p_W=goal.p_W, v_W=goal.v_W, q_WB=level_quat(start.q_WB))

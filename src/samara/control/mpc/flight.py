@@ -81,6 +81,13 @@ def lead_body_state(body: State, state: State, observer: DisturbanceObserver, ve
     )
 
 
+class PlanModels(NamedTuple):
+    """The prediction model, and the same over the delay of the commands, during which the previous input acts, if there is one."""
+
+    model: PredictionModel
+    delayed: PredictionModel | None = None
+
+
 class TickInputs(NamedTuple):
     """The inputs of a tick: the estimated state with |q|, the last command, and the observers of acceleration and torque, () if
     the vehicle needs none. `has_observed` is 0 at the first tick, which has no earlier velocity to compare with,
@@ -96,26 +103,27 @@ class TickInputs(NamedTuple):
 
 
 def problem_start(
-    sensed: TickInputs, vehicle: Vehicle, gain: Scalar, period: Scalar, delayed_model: PredictionModel | None = None
+    sensed: TickInputs, vehicle: Vehicle, gain: Scalar, period: Scalar, models: PlanModels
 ) -> tuple[AccelerationObserver, State]:
-    """Return the updated disturbance observer and the state from which a plan starts: |q| = 1, motor lag compensated.
+    """Return the updated disturbance observer and the state from which a plan starts: |q| = 1, motor lag compensated unless the
+    motors are part of the prediction.
 
     Args:
         sensed: the inputs of the tick.
         vehicle: model of the vehicle.
         gain: gain of the disturbance observer, the literal 0 for none.
         period: time between ticks [s].
-        delayed_model: the model over the delay of the commands, during which the previous input acts; None without a delay.
+        models: the prediction models.
     """
     state, observer = sensed.state, sensed.acceleration_observer
     if not is_zero(gain):
         observer = observe_acceleration(observer, state, sensed.command, vehicle, gain, period)
     push_W = Vec3(*(where(sensed.has_observed > 0.0, x, 0.0) for x in observer.push_W))
-    body = rigid_body_state(state)._replace(q_WB=Quat(*(x / sensed.q_norm for x in state.q_WB)))
-    if sensed.torque_observer:
+    body = models.model.initial_state(state)._replace(q_WB=Quat(*(x / sensed.q_norm for x in state.q_WB)))
+    if sensed.torque_observer and not models.model.takes_commands:
         body = lead_body_state(body, state, sensed.torque_observer, vehicle)
-    if delayed_model is not None:
-        body = delayed_model.step(body, sensed.previous_input, push_W)
+    if models.delayed is not None:
+        body = models.delayed.step(body, sensed.previous_input, push_W)
     return observer._replace(push_W=push_W), body
 
 
@@ -168,29 +176,28 @@ class TickCode(NamedTuple):
 
 
 def tick_code(
-    vehicle: Vehicle,
-    allocation: Allocation,
-    gain: float,
-    period: float,
-    delayed_model: PredictionModel | None,
-    input_count: int,
+    vehicle: Vehicle, allocation: Allocation, gain: float, period: float, models: PlanModels
 ) -> TickCode:
     """Compile a tick: "state", "q_norm", "command" → "observed", "push", "confirmed", and "given" to the solver; then "wrench",
     "state", "turned" → "command", "turned". In strict IEEE arithmetic, bit-identical to the functions on floats."""
     (state, command), observer = hover(vehicle), initial_lead_observer(vehicle) or ()
-    start = TickInputs(state, 1.0, command, INITIAL_OBSERVER, 1.0, observer, (0.0,) * input_count)
+    template, takes_commands = flatten(models.model.template), models.model.takes_commands
+    start = TickInputs(state, 1.0, command, INITIAL_OBSERVER, 1.0, observer, models.model.hover_input)
     arrays = [shared_spec(name, len(flatten(field))) for name, field in zip(TICK_ARRAYS, start, strict=True)]
 
     def begin(*fields: Tree) -> Tree:
-        observer_after, body = problem_start(TickInputs(*fields), vehicle, gain, period, delayed_model)
+        observer_after, body = problem_start(TickInputs(*fields), vehicle, gain, period, models)
         return observer_after, observer_after.push_W, 1.0, body
 
     def allocate(wrench: Tree, x: State, torque_observer: DisturbanceObserver | tuple[()]) -> Tree:
+        if takes_commands:
+            return tuple(wrench), torque_observer
         return compensated_command(wrench, x, torque_observer, vehicle, allocation, period)
 
-    targets = (arrays[3], shared_spec("push", VECTOR_SIZE), arrays[4], shared_spec("given", BODY_STATE_SIZE))
+    targets = (arrays[3], shared_spec("push", VECTOR_SIZE), arrays[4], shared_spec("given", len(template)))
     begin_pass = trace_pass(begin, tuple(zip(arrays, start, strict=True)), targets)
-    inputs = (shared_spec("wrench", WRENCH_SIZE), (arrays[0], state), (arrays[5], observer))
+    wrench_size = models.model.input_count if takes_commands else WRENCH_SIZE
+    inputs = (shared_spec("wrench", wrench_size), (arrays[0], state), (arrays[5], observer))
     finish_pass = trace_pass(allocate, inputs, (arrays[2], arrays[5]))
     codes = (
         compile_loops((ArrayLoop((loop_pass,), position="start"),), fast=False)
@@ -294,7 +301,7 @@ class PlannedMotion(Protocol):
 class FlightParts(NamedTuple):
     """The parts of an `MPC` that drones in flight share.
 
-    `wrench` is None if the inputs are (T, τ). `fallback(state, target, controller_state, push_W)` returns a plan, the
+    `wrench` is None if the inputs are (T, τ) or commands. `fallback(state, target, controller_state, push_W)` returns a plan, the
     command, and the observer of torques.
     """
 

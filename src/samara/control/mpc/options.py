@@ -29,7 +29,7 @@ MAX_STEP_SIZES = 8
 DEFAULT_YAW_WEIGHT = (
     4.0  # in scenarios; equals the tilt weight: the iLQR document has no yaw weight, but references have a yaw
 )
-INPUTS = ("wrench", "rotors")
+INPUTS = ("wrench", "rotors", "commands")
 
 
 class CostWeights(NamedTuple):
@@ -77,7 +77,8 @@ class MpcOptions:
         tolerance: relative decrease of the cost at which `solve` has converged.
         line_search: step sizes of the line search, in (0, 1].
         integrator: "rk4" or "euler".
-        inputs: "wrench" (T, τ) or "rotors" (one thrust per rotor).
+        inputs: "wrench" (T, τ), "rotors" (one thrust per rotor) or "commands" (those of the vehicle, with its motors in the
+            prediction).
         limits: limits of the inputs; None for those of the motors.
         constraints: limits of the motion and obstacles, from `samara.control`.
         obstacles: spheres to keep out of, (centre, radius) [m], radius including the vehicle's.

@@ -1,8 +1,9 @@
-"""The prediction model: the vehicle's equations of motion, driven by a wrench or by a thrust at each rotor.
+"""The prediction model: the vehicle's equations of motion, driven by a wrench, by a thrust at each rotor or by its commands.
 
-Mass, inertia, gravity, drag and damping are the vehicle's. Rotors and motors respond instantly, and there are no ground and no
-air effects except drag (effects that are not `planned` are left out). A state is (p_W, v_W, q_WB, ω_B); the difference of two
-near states is 12 components (δp, δv, δθ, δω) with δθ in body axes.
+Mass, inertia, gravity, drag and damping are the vehicle's. Driven by a wrench or by thrusts, rotors and motors respond
+instantly; driven by commands, they follow the vehicle's equations. There are no ground and no air effects except drag (effects
+that are not `planned`, or have a state of their own, are left out). A state is (p_W, v_W, q_WB, ω_B, rotor speeds); the
+difference of two near states is (δp, δv, δθ, δω, δΩ) with δθ in body axes.
 """
 
 from collections.abc import Sequence
@@ -18,17 +19,22 @@ from samara.core.algebra import ZERO, Quat, Vec3, conjugate, direction, dot, mat
 from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS, find_integrator
 from samara.core.ops import maximum, safe_norm, safe_sqrt, where
 from samara.core.portable_linalg import pseudoinverse
+from samara.core.quantity import Scalar
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.multirotor import derivative, state_at_rest
+from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.propulsion import COMMANDED_WRENCH, WRENCH
-from samara.physics.rotors.rotor import RotorLoad, rotor_wrench
+from samara.physics.rotors.rotor import Rotor, RotorLoad, rotor_wrench
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
-from samara.vehicles.limits import thrust_limits
+from samara.vehicles.limits import command_bounds, replace_dc_motors, thrust_limits
 from samara.vehicles.trim import effectiveness, hover, select_effective_rotors
 
 MIN_VERTICAL_FRACTION = 0.2  # fraction of g: minimum vertical part of the desired thrust
 
 _NOT_PREDICTED = (Role.THRUST, Role.MOMENTUM, Role.ACTUATOR, Role.SUPPLY, Role.SHAPE)  # the input replaces them
+
+
+MAX_STEP_RATE = 2.0  # of a step and the rate of a motor, for which RK4 is accurate enough and stable
 
 
 class Tangent(NamedTuple):
@@ -38,6 +44,7 @@ class Tangent(NamedTuple):
     v_W: Vec3
     theta_B: Vec3
     omega_B: Vec3
+    rotor_speed: tuple[Scalar, ...] = ()
 
 
 DOCUMENTED_LIMITS = InputLimits((0.0, -0.02, -0.02, -0.01), (0.72, 0.02, 0.02, 0.01))
@@ -50,9 +57,13 @@ def _rotor_thrust_wrench(
     """Sum the wrenches of the rotor thrusts, including the reaction torques T kM/kF."""
     total = Wrench()
     for thrust, rotor in zip(command, vehicle["rotor_thrusts"], strict=True):
-        load = RotorLoad(thrust, thrust * (rotor.k_torque / rotor.k_thrust))
-        total = add_wrenches(total, rotor_wrench(load, rotor))
+        total = add_wrenches(total, rotor_wrench(rotor_thrust_load(thrust, rotor), rotor))
     return total
+
+
+def rotor_thrust_load(thrust: Scalar, rotor: Rotor) -> RotorLoad:
+    """T and Q = T k_Q / k_T"""
+    return RotorLoad(thrust, thrust * (rotor.k_torque / rotor.k_thrust))
 
 
 ROTOR_THRUSTS = Effect("rotor_thrusts", wrench=_rotor_thrust_wrench, role=Role.THRUST)
@@ -79,6 +90,8 @@ class PredictionModel:
     input_count: int
     hover_input: tuple[float, ...]
     limits: InputLimits
+    hover_speeds: tuple[float, ...] = ()  # of the rotors, if they are part of the state
+    thrust_slopes: tuple[float, ...] = ()  # ∂T/∂u of each rotor at hover, if the inputs are commands
 
     def rate(self, state: State, command: Command) -> State:
         """ẋ, by the equations of motion"""
@@ -97,7 +110,14 @@ class PredictionModel:
         return next_state
 
     def wrench(self, command: Command) -> Wrench:
-        """Wrench of the inputs on the body, in body axes"""
+        """Wrench of the inputs on the body, in body axes; of commands, that of their difference from hover"""
+        if self.takes_commands:
+            deviations = zip(command, self.hover_input, self.thrust_slopes, strict=True)
+            total = Wrench()
+            for (u, hover_u, slope), rotor in zip(deviations, self.body.rotors, strict=True):
+                load = rotor_thrust_load(slope * (u - hover_u), rotor)
+                total = add_wrenches(total, rotor_wrench(load, rotor))
+            return total
         input_effect = self.body.structure.effects[-1]
         return input_effect.wrench((), self.template, command, self.body, CALM)
 
@@ -114,9 +134,18 @@ class PredictionModel:
         return self.body.structure.effects[-1] in (COMMANDED_WRENCH, TILTING_WRENCH)
 
     @property
+    def takes_commands(self) -> bool:
+        """Whether the inputs are the vehicle's commands."""
+        return bool(self.hover_speeds)
+
+    @property
     def template(self) -> State:
-        """A state of the body at rest."""
-        return state_at_rest(self.body)
+        """A state of the body at rest, with the rotor speeds of hover."""
+        return state_at_rest(self.body)._replace(rotor_speed=self.hover_speeds)
+
+    def initial_state(self, state: State) -> State:
+        """The state of the model for a state of the vehicle."""
+        return State(*state[:4], state.rotor_speed if self.takes_commands else (), self.template.effects)
 
 
 def build_prediction_model(vehicle: Vehicle, options: MpcOptions) -> PredictionModel:
@@ -125,8 +154,10 @@ def build_prediction_model(vehicle: Vehicle, options: MpcOptions) -> PredictionM
     find_integrator(options.integrator, RUNGE_KUTTA_INTEGRATORS)
     if inputs not in INPUTS:
         raise ValueError(f"inputs = {inputs!r}: expected one of {', '.join(INPUTS)}")
-    if inputs == "rotors" and not vehicle.rotors:
-        raise ValueError(f"inputs = 'rotors': vehicle {vehicle.name!r} has none; expected 'wrench'")
+    if inputs != "wrench" and not vehicle.rotors:
+        raise ValueError(f"inputs = {inputs!r}: vehicle {vehicle.name!r} has no rotors; expected 'wrench'")
+    if inputs == "commands":
+        return _command_model(vehicle, options)
     vehicle = select_effective_rotors(vehicle)
     if inputs == "rotors" and vehicle.servos:
         raise ValueError(f"inputs = 'rotors': vehicle {vehicle.name!r} has rotors that tilt; expected 'wrench'")
@@ -153,6 +184,50 @@ def build_prediction_model(vehicle: Vehicle, options: MpcOptions) -> PredictionM
         if not low <= value <= high:
             raise ValueError(f"limits = {limits}: the hover input {value:.6g} is not between {low:.6g} and {high:.6g}")
     return PredictionModel(body, options.integrator, float(options.dt), len(hover_input), hover_input, limits)
+
+
+def _command_model(vehicle: Vehicle, options: MpcOptions) -> PredictionModel:
+    """Build the model that is driven by the vehicle's commands, without effects that have a state.
+
+    The supply is that of hover, and DC motors are the lag that they have there. A lag shorter than half a step counts as half a
+    step: the integrator could not follow it.
+    """
+    if vehicle.servos:
+        raise ValueError(f"inputs = 'commands': vehicle {vehicle.name!r} has rotors that tilt; expected 'wrench'")
+    vehicle, shortest = replace_dc_motors(vehicle), float(options.dt) / MAX_STEP_RATE
+    rotors = []
+    for rotor in vehicle.rotors:
+        motor = rotor.motor
+        if isinstance(motor, Lag):
+            up, down = (max(float(tau), shortest) for tau in (motor.time_constant_up, motor.time_constant_down))
+            motor = motor._replace(time_constant_up=up, time_constant_down=up if up == down else down)
+        rotors.append(rotor._replace(motor=motor))
+    vehicle = replace(vehicle, rotors=tuple(rotors))
+    parts = [
+        (effect, parameters)
+        for effect, parameters in zip(vehicle.structure.effects, vehicle.parameters, strict=True)
+        if effect.planned and effect.role is not Role.SUPPLY and effect.initial(vehicle) == ()
+    ]
+    effects, parameters = zip(*parts, strict=True)
+    body = replace(vehicle, structure=replace(vehicle.structure, effects=tuple(effects)), parameters=tuple(parameters))
+    state, command = hover(body)
+    bounds = options.limits or InputLimits(*map(tuple, zip(*(command_bounds(body) or ()), strict=True)))
+    if options.healthy is not None and not all(options.healthy):
+        raise ValueError("inputs = 'commands': a rotor has failed; expected 'wrench' or 'rotors'")
+    slopes = [
+        2.0 * rotor.k_thrust * speed**2 / u
+        for rotor, speed, u in zip(body.rotors, state.rotor_speed, command, strict=True)
+    ]
+    return PredictionModel(
+        body,
+        options.integrator,
+        float(options.dt),
+        len(command),
+        tuple(map(float, command)),
+        InputLimits(tuple(map(float, bounds.low)), tuple(map(float, bounds.high))),
+        tuple(map(float, state.rotor_speed)),
+        tuple(map(float, slopes)),
+    )
 
 
 def _hover_input(vehicle: Vehicle, inputs: str) -> tuple[float, ...]:
@@ -223,6 +298,7 @@ def displace(state: State, delta: Tangent) -> State:
         v_W=state.v_W + delta.v_W,
         q_WB=state.q_WB * rotation,
         omega_B=state.omega_B + delta.omega_B,
+        rotor_speed=tuple(a + b for a, b in zip(state.rotor_speed, delta.rotor_speed, strict=True)),
     )
 
 
@@ -234,6 +310,7 @@ def difference(state: State, origin: State) -> Tangent:
         state.v_W - origin.v_W,
         rotation.vector * where(rotation.w < 0, -2.0, 2.0),
         state.omega_B - origin.omega_B,
+        tuple(a - b for a, b in zip(state.rotor_speed, origin.rotor_speed, strict=True)),
     )
 
 
