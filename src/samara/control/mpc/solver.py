@@ -706,6 +706,8 @@ class Solver:
             if self._has_gaps:  # no step size closes them: go on from the rollout of the inputs
                 start_values, size = self._arrays["given"].tolist(), self.problem.sizes.state
                 cost, accepted = self.begin(start_values[:size], start_values[size:], self.controls.copy()), 1.0
+                if not cost < math.inf:
+                    break
                 self._reset(cost, settling)
                 phases, calls = self._phases, self._calls()
                 continue
@@ -732,6 +734,9 @@ class Solver:
         if self.problem.sizes.constraints:
             self._call_report("evaluate")
             cost, violations = float(arrays["task"][0]), tuple(arrays["violation"].tolist())
+            if not converged:  # a warm start from here makes use of the violations
+                arrays["worst"][0] = math.inf
+                self._call_report("update")
         feasible = gap <= MAX_CLOSED_GAP and max(violations, default=0.0) <= MAX_VIOLATION
         gradient = float(arrays["sums"][2]) ** 0.5
         return Solution(
