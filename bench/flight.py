@@ -1,6 +1,6 @@
 """Measure the speed of scenarios relative to real time, with and without recording, and their memory.
 
-Physics at 1 kHz, control at 250 Hz, log at 100 Hz: one Crazyflie, one with iLQR, an iris with sensors and a Kalman filter, a
+Physics at 1 kHz, control at 250 Hz, log at 100 Hz: one Crazyflie, one with MPC, an iris with sensors and a Kalman filter, a
 hundred drones in one world, and a thousand in rows with mutual downwash. Each row also has the speed of the bare physics in
 the air, with and without contact. Further rows measure batches of flights and the compile time of a flight.
 """
@@ -83,7 +83,7 @@ def flight_cases() -> list[Flight]:
     return [
         Flight("one Crazyflie", single, 1200, 2500),
         Flight("iris on IMU, GPS, barometer, magnetometer and Kalman filter in wind", with_sensors, 200, 300),
-        Flight("one Crazyflie with iLQR", predictive, 50, 70),
+        Flight("one Crazyflie with MPC", predictive, 50, 70),
         Flight("100 in one world", samara.load_scenario("swarm", swarm_settings), 150, 300),
         Flight("1000 in one world, downwash of all on all", samara.load_scenario("swarm", large_swarm_settings), 8, 20),
     ]

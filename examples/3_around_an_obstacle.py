@@ -1,4 +1,4 @@
-"""Model-predictive control: iLQR plans two seconds ahead, around a ball on the path."""
+"""Model-predictive control: plans two seconds ahead, around a ball on the path."""
 
 # %%
 import matplotlib

@@ -72,7 +72,7 @@ def a_compiled_rollout() -> None:
     samara.compile(vehicle, backend="llvm").rollout(state, [command] * 10, dt=1e-3)
 
 
-def an_ilqr_solution() -> None:
+def an_mpc_solution() -> None:
     import samara
     from samara.control import MPC
 
@@ -83,7 +83,7 @@ def an_ilqr_solution() -> None:
 RUNS: dict[str, Callable[[], None]] = {
     "a flight": a_flight,
     "a compiled rollout": a_compiled_rollout,
-    "an iLQR solution": an_ilqr_solution,
+    "an MPC solution": an_mpc_solution,
 }
 
 
