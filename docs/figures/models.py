@@ -166,7 +166,7 @@ _LISTED_MODELS = (
             actuator.time_constant,
             actuator.lag_rate,
             actuator.lag_step,
-            actuator.scale_speed_range,
+            Line(actuator.scale_speed_range, only=(r"\Omega_{\mathrm{min}}", r"\Omega_{\mathrm{max}}")),
             actuator.input_power,
             actuator.second_order_rate,
         ),
@@ -245,7 +245,7 @@ _LISTED_MODELS = (
                 },
             ),
         ),
-        "Rigid bodies touching in one point, instantly. $\\Delta\\omega_n$ is the change by a unit impulse "
+        "Rigid bodies that touch at one point. $\\Delta\\omega_n$ is the change by a unit impulse "
         "along the normal, $v_t$ the slip left after it.",
         "Newton's restitution and Coulomb's friction; frictionless as in Hakoniwa.",
         "20 000 random impacts never add energy and keep momentum "
@@ -416,7 +416,7 @@ _LISTED_MODELS = (
             ground_effect.cheeseman_bennett,
             ground_effect.ceiling_ratio,
         ),
-        "Hover and slow flight; held below half a radius, where nobody has measured.",
+        "Hover and slow flight; held below half a radius.",
         "I. C. Cheeseman, W. E. Bennett (1955); P. Sanchez-Cuevas, G. Heredia, A. Ollero (2017); Y. H. Hsiao, "
         "P. Chirarattananon (2019).",
         "A Crazyflie over the floor (Shi and others, 2021): 0.54 g RMSE, 1.50 g without "
@@ -598,20 +598,19 @@ MODELS = (*_LISTED_MODELS, *_derived_models())
 
 BLADE_SECTION = """## Blade element momentum theory
 
-From the shape of a blade to CT, CP and CH: [`propeller/bem.py`](../../src/samara/propeller/bem.py). It solves an equation for
-every annulus, so there is no formula to print; [a rotor's air](rotor.md#from-the-shape-of-a-blade) has its equations and how
-well it predicts 79 measured propellers (`test_every_measured_propeller_with_a_known_blade`).
+From the shape of a blade to CT, CP and CH: [`propeller/bem.py`](../../src/samara/propeller/bem.py).
+[A rotor's air](rotor.md#from-the-shape-of-a-blade) has its equations and its errors for 79 measured propellers
+(`test_every_measured_propeller_with_a_known_blade`).
 """
 
 HEAD = r"""# Models
 
 Look up the equations of every model as the code computes them, where they hold, their sources, and how they compare with
-data. [`docs/figures/models.py`](../figures/models.py) generates this page: it calls the functions of
-[`samara.physics`](../../src/samara/physics) with SymPy symbols. A test evaluates every printed line at random points against
-its function.
+data. [`docs/figures/models.py`](../figures/models.py) generates this page from the functions of
+[`samara.physics`](../../src/samara/physics), and a test compares every printed line with its function at random points.
 
 - **Guards are left out**: $a/b$ stands for `safe_divide`, $\sqrt{x}$ for `safe_sqrt`, $n/|n|$ for `direction`, which are zero
-  with finite slopes at $b=0$, $x \le 0$ and $n=0$. So are thresholds for values near zero.
+  with finite slopes at $b=0$, $x \le 0$ and $n=0$, and thresholds near zero.
 - **Subscripts** name frames: $W$ world (east, north, up), $B$ body (forward, left, up); $i$ stands for $x, y, z$. $R_{WB}$
   turns body axes into world axes, $\circ$ multiplies axis by axis, $\otimes$ is Hamilton's product. $\xi$ is a part of the
   lines below it.
@@ -712,7 +711,7 @@ def section(model: Model, own_letters: dict[str, str]) -> str:
     paths = [file.__name__.replace(".", "/").removeprefix("samara/") + ".py" for file in model.files]
     links = [f"[`{path}`](../../src/samara/{path})" for path in paths]
     paragraph = model.summary or (inspect.getdoc(model.files[0]) or "").partition("\n\n")[0].replace("\n", " ")
-    sentence = paragraph.partition(". ")[0].removesuffix(".")
+    sentence = _without_title(paragraph.partition(". ")[0].removesuffix("."), model.title)
     parts = [f"## {model.title}", f"{sentence}. {', '.join(links)}"]
     equations = [line_equation(line) for line in model_lines(model)]
     if equations:
@@ -724,6 +723,13 @@ def section(model: Model, own_letters: dict[str, str]) -> str:
         facts.append(f"- **Cost**: {', '.join(costs(model))}")
     parts.append("\n".join(facts))
     return "\n\n".join(text for text in parts if text) + "\n"
+
+
+def _without_title(sentence: str, title: str) -> str:
+    """Return a sentence without the title of its section before a colon, such as "Downwash: "."""
+    start, _, remainder = sentence.partition(": ")
+    is_title = bool(remainder) and start.lower().removeprefix("a ").removeprefix("the ") == title.lower()
+    return remainder[0].upper() + remainder[1:] if is_title else sentence
 
 
 def _docstring(function: Function) -> str:
@@ -757,7 +763,11 @@ def letter_meanings(equations: list[Equation]) -> dict[str, str]:
 
 
 def _letter_list(meanings: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"${name}$ {meaning}" for name, meaning in meanings)
+    """Return the letters with their meanings; those of one meaning share it."""
+    names: dict[str, list[str]] = {}
+    for name, meaning in meanings:
+        names.setdefault(meaning, []).append(f"${name}$")
+    return "; ".join(f"{', '.join(group)} {meaning}" for meaning, group in names.items())
 
 
 if __name__ == "__main__":
