@@ -179,7 +179,7 @@ def _backward(
         once("sums", SUM_COUNT),
         shared_spec("parameters", size.parameters),
     )
-    inputs = (
+    inputs: tuple[ArraySpec | tuple[ArraySpec, Tree], ...] = (
         *value,
         stages.step_values(stages.row),
         shared_spec("curvature", len(hessian[1])),

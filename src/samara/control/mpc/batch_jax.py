@@ -34,10 +34,10 @@ from samara.control.mpc.iteration import (
     StageInputs,
     choose_rollout,
     shift_value,
+    StageModel,
     smoothing_terms,
     solve_stage,
 )
-from samara.control.mpc.iteration import StageModel as StageModel
 from samara.control.mpc.options import Shaping
 from samara.control.mpc.prediction_model import PredictionModel
 from samara.control.mpc.problem import (
@@ -238,7 +238,7 @@ class _BatchSolver:
         last: Iterate = lax.fori_loop(0, jnp.max(limits), iterate, self._first(start, data))
         return self.update_multipliers(batch, last, grow=False) if self.problem.sizes.constraints else last
 
-    def _first(self, start: tuple[JaxTree, JaxTree, JaxTree], data: JaxTree) -> Iterate:
+    def _first(self, start: Sequence[JaxTree], data: JaxTree) -> Iterate:
         zeros = jnp.zeros_like(start[2])
         return Iterate(start[0], start[1], data, Progress(start[2], zeros, zeros), zeros, zeros + jnp.inf)
 
@@ -336,7 +336,7 @@ class _BatchSolver:
     def _state(self, rows: Sequence[JaxTree]) -> JaxTree:
         return unflatten(self.problem.state, iter(rows))
 
-    def _data(self, rows: Sequence[JaxTree]) -> StepData:
+    def _data(self, rows: JaxTree) -> StepData:
         return unflatten(self.problem.data, iter([*rows]))
 
     def _folded_parameters(self, trace: JaxTree) -> JaxTree:
@@ -382,7 +382,7 @@ class _BatchSolver:
         return jnp.concatenate([x0[None], states]), controls, cost
 
     def _derivatives(self, x: JaxTree, u: JaxTree, data: JaxTree, u_previous: JaxTree) -> tuple[JaxTree, JaxTree]:
-        """[A B] (N, B, ·, · + m), the cost's gradient (N, B, · + m), its Hessian (N, B, · + m, · + m) and its derivatives by the
+        """[A B] (N, B, ·, · + m), the cost's gradient (N, B, · + m), its Hessian (N, B, · + m, · + m), its derivatives by the
         change of the inputs (N, 2 m, B); and the gaps (N, ·, B)"""
         problem, size = self.problem, self.problem.sizes
         previous_inputs = jnp.concatenate([u_previous[None], u[:-1]])
@@ -453,7 +453,8 @@ class _BatchSolver:
                 v, gap_terms = shift_value(V, v, gap[:, None])
             smoothing = smoothing_terms(later[:m], later[m:], K, [*k], JAX) if is_smooth else None
             inputs = StageInputs(limits, [*current_u], damping)
-            result = solve_stage(StageModel(V, v, M, H, slope[:, None]), inputs, smoothing, -jnp.diag(here[:m]), JAX)
+            by_previous: JaxTree = -jnp.diag(here[:m])
+            result = solve_stage(StageModel(V, v, M, H, slope[:, None]), inputs, smoothing, by_previous, JAX)
             symmetric, box = 0.5 * (result.V + result.V.T), result.box
             return (symmetric, result.v, result.gains, jnp.stack(box.step)), jnp.stack(
                 [box.linear, box.quadratic, *gap_terms]

@@ -297,7 +297,8 @@ class MPC:
         return self._result(solution, goals_time - start_time, start_time, layout)
 
     def _result(self, solution: Solution, goals_seconds: float, start_time: float, layout: str) -> MpcResult:
-        solver, violations = self._solver, {}
+        solver = self._solver
+        violations: dict[str, float] = {}
         for name, g in zip(self._names, solution.violations, strict=False):
             violations[name] = max(violations.get(name, g), g)
         return MpcResult(
@@ -583,10 +584,8 @@ def _reorder_quaternions(states: Array, layout: str) -> Array:
 
 def _components(state: State | Sequence[float] | Array, layout: str) -> list[float] | None:
     """(p, v, q as w, x, y, z, ω) with q of unit length, or None if a component is not finite"""
-    if isinstance(state, State):
-        x = [*map(float, (*state[0], *state[1], *state[2], *state[3]))]
-    else:
-        x = [*map(float, state)]
+    components = (*state[0], *state[1], *state[2], *state[3]) if isinstance(state, State) else state
+    x = [*map(float, components)]
     if len(x) != BODY_STATE_SIZE:
         raise ValueError(f"state has {len(x)} numbers; expected a State, or the {BODY_STATE_SIZE} of p, v, q and ω")
     if layout != "wxyz" and not isinstance(state, State):

@@ -1,4 +1,4 @@
-"""The controller in flight: the disturbance observer, the warm start, and the command, for n drones on arrays, one column per drone.
+"""The controller in flight: the disturbance observer, the warm start, and the command, for n drones, one column of arrays each.
 
 The observer estimates the external acceleration, wind above all:
 

@@ -326,8 +326,8 @@ class Progress(NamedTuple):
 
 
 class RolloutChoice(NamedTuple):
-    """The accepted rollout, by its index and step size, or none (`accepted` 0, step size 0); cost, damping and the weight of the
-    gaps after it."""
+    """The accepted rollout, by its index and step size, or none (`accepted` 0, step size 0); and the cost, the damping and the
+    weight of the gaps after it."""
 
     accepted: Scalar
     index: Scalar

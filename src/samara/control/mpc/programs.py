@@ -1,4 +1,4 @@
-"""The programs of the solver: the derivatives of a problem along a trajectory, and passes of compiled loops over arrays in memory.
+"""The programs of the solver: the derivatives of a problem along a trajectory, and passes of compiled loops over arrays.
 
 An entry of a matrix is a literal, or depends on the parameters (weights) alone, or changes from step to step. `Pattern`
 separates them, so that each is computed and stored only as often as it changes. Rows of an array are steps of the horizon;
@@ -341,7 +341,7 @@ def choose_loops(costs: ArraySpec, sizes: ArraySpec, width: int, has_gaps: bool 
         )
         return choice, choice.cost, choice.damping, choice.gap_weight
 
-    inputs = (
+    inputs: tuple[ArraySpec | tuple[ArraySpec, Tree], ...] = (
         costs,
         sizes,
         *((array, 0.0) for array in progress),

@@ -72,11 +72,8 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.types import Array
 
-MAX_DAMPING = 1e6  # the solver gives up if the cost does not fall at this damping
-FIRST_TOLERANCE, TOLERANCE_DECREASE = (
-    1e-2,
-    0.1,
-)  # of the cost at which the multipliers are first updated; and of the next
+# the multipliers are first updated when the cost falls by less than this fraction of it, and later at a tenth of the last one
+FIRST_TOLERANCE, TOLERANCE_DECREASE = 1e-2, 0.1
 
 
 class ArrayLayout:
@@ -419,7 +416,7 @@ def _gain_pass(problem: Problem, layout: ArrayLayout) -> Pass:
         rows = [q_u[a] * is_x - weights[a] * is_previous[a] for a in range(m)]
         return tuple(tuple(rows) for rows in gain_rows(box[0], rows))
 
-    inputs = (
+    inputs: tuple[ArraySpec | tuple[ArraySpec, Tree], ...] = (
         layout.lane_columns("Q", slice(layout.sizes.tangent, None)),
         (index_spec("masks", np.array(0), lane=1), 0.0),
         index_spec("masks", columns + columns * np.arange(m), lane=1),
@@ -723,10 +720,15 @@ class Solver:
         return self._solution(costs, steps, iteration_count, is_converged, seconds)
 
     def _solution(
-        self, costs: list[float], steps: list[float], iterations: int, converged: bool, seconds: tuple[float, ...]
+        self,
+        costs: list[float],
+        steps: list[float],
+        iterations: int,
+        converged: bool,
+        seconds: tuple[float, float, float, float],
     ) -> Solution:
         arrays, gap = self._arrays.arrays, 0.0
-        cost, violations = costs[-1], ()
+        cost, violations = costs[-1], tuple[float, ...]()
         if self._has_gaps:
             gap = float(np.abs(arrays["gaps"][: self.horizon]).max()) * (1.0 - float(arrays["choice"][2]))
         if self.problem.sizes.constraints:
