@@ -27,14 +27,16 @@ from samara.control.mpc.flight import (
     split_shift,
 )
 from samara.control.mpc.iteration import (
+    MAX_CLOSED_GAP,
+    MAX_DAMPING,
     GapSums,
     MatrixLibrary,
     Progress,
     RolloutChoice,
     StageInputs,
+    StageModel,
     choose_rollout,
     shift_value,
-    StageModel,
     smoothing_terms,
     solve_stage,
 )
@@ -54,7 +56,6 @@ from samara.control.mpc.problem import (
     update_multiplier,
 )
 from samara.control.mpc.reference import PathPoint, PathTarget, mpc_target, step_shaped_path
-from samara.control.mpc.solver import MAX_DAMPING
 from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
@@ -249,9 +250,8 @@ class _BatchSolver:
         xs, us, costs = jax.vmap(lambda alpha: self._rollout(batch, data, u, (x, gains, steps, gaps), alpha))(
             jnp.array(self.sizes, self.dtype)
         )
-        choice = choose_rollout(
-            [*costs], self.sizes, progress, sums[0], sums[1], tolerance, *([gap_sums] if self.shooting else [])
-        )
+        gap_terms = (gap_sums, MAX_CLOSED_GAP[self.dtype]) if self.shooting else ()
+        choice = choose_rollout([*costs], self.sizes, progress, sums[0], sums[1], tolerance, *gap_terms)
         x, u = (_best(rollouts, before, choice) for rollouts, before in ((xs, x), (us, u)))
         values = (choice.cost, choice.damping, choice.gap_weight, choice.converged)
         *following, converged = (
@@ -265,6 +265,7 @@ class _BatchSolver:
         violation = jnp.zeros_like(task)
         for g in violations:
             violation = jnp.maximum(violation, g)
+        task = jnp.where(last.progress.cost < jnp.inf, task, jnp.inf)
         return BatchSolution(
             last.controls, last.states, task, (last.converged > 0.0) & (violation <= MAX_VIOLATION), violation
         )

@@ -412,9 +412,8 @@ class BatchController:
         cost, iterations = solver.accept_start(), parts.iterations
         if is_first or solver.is_plan_rejected:
             cost, iterations = solver.restart(), parts.cold_iterations
-        if not cost < math.inf:
+        if not (cost < math.inf and solver.iterate(cost, iterations, parts.tolerance) < math.inf):
             return False
-        solver.iterate(cost, iterations, parts.tolerance)
         key = (drone, *solver.nominal_index)
         if key not in self._store_chains:
             arrays = {"nominal": solver.nominal, "shown": self.prediction.reshape(-1)[drone:]}
