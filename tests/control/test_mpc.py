@@ -15,7 +15,7 @@ from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CallChain, Pas
 from samara.compiler.trace.folding_tape import trace_program
 from samara.control.mpc import MPC, default_torque_weight
 from samara.control.mpc.cost import DEFAULT_TARGET, MpcTarget, cost_structure, final_residuals
-from samara.control.mpc.iteration import NUMPY, StageInputs, StageModel, box_step, choose_rollout, solve_stage
+from samara.control.mpc.iteration import NUMPY, Progress, StageInputs, StageModel, box_step, choose_rollout, solve_stage
 from samara.control.mpc.options import CostWeights, MpcOptions
 from samara.control.mpc.prediction_model import (
     DOCUMENTED_LIMITS,
@@ -26,7 +26,7 @@ from samara.control.mpc.prediction_model import (
     thrust_axis,
     wrench_limits,
 )
-from samara.control.mpc.problem import InputLimits, total_cost
+from samara.control.mpc.problem import InputLimits, StepData, total_cost
 from samara.control.mpc.programs import linearise
 from samara.control.mpc.reference import mpc_target
 from samara.control.mpc.solver import ArrayLayout, FollowingStage, box_passes, solver_code
@@ -83,8 +83,7 @@ def compiled_derivatives(solver, state, controls):
     solver.solve(state, offset_position(0.7, -0.4, 0.2), warm_start=controls, iterations=1)
     single_solver = solver._solver
     single_solver.begin(state_vector(state), solver.model.hover_input, controls)
-    table = single_solver._calls[single_solver._side][single_solver._lane]
-    single_solver._code.derivatives.call(table.derivatives, single_solver.horizon)
+    single_solver._phases.derivatives.call(single_solver._calls().derivatives, single_solver.horizon)
     layout, stages = single_solver._code.layout, single_solver._arrays["stages"][: single_solver.horizon]
     M = stages[:, : 12 * layout.columns].reshape(single_solver.horizon, 12, layout.columns)[:, :, : layout.sizes.width]
     return (
@@ -203,9 +202,8 @@ def test_the_slope_of_the_cost_is_that_of_differences(mpc):
         def cost(delta, start=start, goal=goal, previous_input=previous_input, u=u[k]):
             displaced = displace(start, unflatten(NO_DIFFERENCE, iter(delta[:12].tolist())))
             displaced_u = tuple((u + delta[12:]).tolist())
-            return total_cost(
-                mpc.problem.stage_residuals(displaced, displaced_u, previous_input, goal, mpc.parameters)
-            )
+            data = StepData(goal)
+            return total_cost(mpc.problem.stage_residuals(displaced, displaced_u, previous_input, data, mpc.parameters))
 
         for j in range(16):
             h = np.zeros(16)
@@ -256,7 +254,7 @@ def test_the_predicted_slope_is_that_of_the_rollouts(inputs):
     single_solver = solver._solver
     for _ in range(5):
         state, target = random_state(rng, 0.3, 1.0, 1.0), HOVER_POSITION + rng.uniform(-1, 1, 3)
-        first = solver.solve(state, target, iterations=1)
+        first = solver.solve(state, target, warm_start=solver._hover, iterations=1)
         J, (linear, _, _) = first.cost_history[0], single_solver._arrays["sums"]
         costs = single_solver._arrays["cost"][:3]
         slopes = (costs - J) / np.array(small)
@@ -366,14 +364,18 @@ def test_no_small_change_of_the_inputs_costs_less(converged_mpc):
 
 
 def test_the_cost_never_rises_and_the_last_is_the_least(mpc):
-    """In many problems, at limits and from tumbling states."""
+    """In many problems, at limits and from tumbling states; from a cold start, as soon as a full step has closed the gaps."""
     rng = np.random.default_rng(5)
     for _ in range(50):
-        result = mpc.solve(random_state(rng, 1.2, 3.0, 8.0), HOVER_POSITION + rng.uniform(-5, 5, 3))
-        history = np.array(result.cost_history)
-        assert (np.diff(history) < 0.0).all()
-        assert result.cost == history[-1] == history.min()
-        assert len(result.step_sizes) == len(history) - 1 <= result.iterations <= 12
+        state, target = random_state(rng, 1.2, 3.0, 8.0), HOVER_POSITION + rng.uniform(-5, 5, 3)
+        for warm_start in (None, mpc._hover):
+            result = mpc.solve(state, target, warm_start=warm_start)
+            closed = 0 if warm_start is not None else result.step_sizes.index(1.0) + 1
+            history = np.array(result.cost_history[closed:])
+            assert (np.diff(history) < 0.0).all()
+            assert result.cost == history[-1] == history.min()
+            assert len(result.step_sizes) == len(result.cost_history) - 1 <= result.iterations <= 12
+            assert result.feasible and result.gap == 0.0
 
 
 def test_ilqr_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(mpc):
@@ -383,7 +385,8 @@ def test_ilqr_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(mpc
     """
     rng, not_the_first = np.random.default_rng(15), 0
     for _ in range(50):
-        result = mpc.solve(random_state(rng), HOVER_POSITION + rng.uniform(-3, 3, 3), iterations=1)
+        state, target = random_state(rng), HOVER_POSITION + rng.uniform(-3, 3, 3)
+        result = mpc.solve(state, target, warm_start=mpc._hover, iterations=1)
         costs = dict(zip(mpc.line_search, mpc._solver._arrays["cost"].tolist(), strict=False))
         before, after = result.cost_history
         assert after == costs[result.step_sizes[0]] == min(costs.values())
@@ -394,16 +397,16 @@ def test_ilqr_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(mpc
 def test_the_line_search_accepts_the_lowest_cost():
     """The lowest cost, unless it rises, is not a number, or is only a tiny fraction of the predicted decrease."""
     sizes = (1.0, 0.5, 0.1)
-    choice = choose_rollout((9.0, 7.0, 8.0), sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
+    choice = choose_rollout((9.0, 7.0, 8.0), sizes, Progress(10.0, 0.0), -6.0, 6.0, 1e-4)
     assert (choice.accepted, choice.index, choice.alpha, choice.cost) == (1.0, 1.0, 0.5, 7.0)
-    choice = choose_rollout((math.nan, math.inf, 8.0), sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
+    choice = choose_rollout((math.nan, math.inf, 8.0), sizes, Progress(10.0, 0.0), -6.0, 6.0, 1e-4)
     assert (choice.accepted, choice.index, choice.cost) == (1.0, 2.0, 8.0)
     for costs in ((11.0, 10.5, 10.0), (math.nan,) * 3, (10.0 - 1e-9,) * 3):
-        rejected = choose_rollout(costs, sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
+        rejected = choose_rollout(costs, sizes, Progress(10.0, 0.0), -6.0, 6.0, 1e-4)
         assert (rejected.accepted, rejected.alpha, rejected.cost, rejected.converged) == (0.0, 0.0, 10.0, 0.0)
         assert rejected.damping > 0.0
-    assert choose_rollout((10.0 - 1e-5, 10.0, 10.0), sizes, 10.0, -2e-5, 2e-5, 0.1, 1e-4).converged == 1.0
-    assert choose_rollout((9.0, 9.5, 9.9), sizes, 10.0, -2.0, 2.0, 0.1, 1e-4).damping < 0.1
+    assert choose_rollout((10.0 - 1e-5, 10.0, 10.0), sizes, Progress(10.0, 0.1), -2e-5, 2e-5, 1e-4).converged == 1.0
+    assert choose_rollout((9.0, 9.5, 9.9), sizes, Progress(10.0, 0.1), -2.0, 2.0, 1e-4).damping < 0.1
 
 
 def test_the_box_step_is_the_best_within_the_box():
@@ -429,7 +432,7 @@ def test_an_input_at_an_active_limit_is_fixed_from_the_start():
 
 
 def test_a_state_difference_ignores_the_sign_of_the_quaternion():
-    """x ⊖ x₀ of q and of −q; and (x₀ ⊕ δ) ⊖ x₀ = δ."""
+    """x ⊖ x₀ of q and of −q; (x₀ ⊕ δ) ⊖ x₀ = δ, and x₀ ⊕ (x ⊖ x₀) = x, up to the sign of q."""
     rng = np.random.default_rng(16)
     model = build_prediction_model(CRAZYFLIE, MpcOptions(dt=0.05))
     origin, state = (
@@ -437,8 +440,11 @@ def test_a_state_difference_ignores_the_sign_of_the_quaternion():
     )
     negated = state._replace(q_WB=-state.q_WB)
     assert flatten(difference(negated, origin)) == pytest.approx(flatten(difference(state, origin)), rel=1e-14)
-    delta = unflatten(NO_DIFFERENCE, iter(rng.normal(size=12).tolist()))
+    delta = unflatten(NO_DIFFERENCE, iter(rng.uniform(-1.1, 1.1, 12).tolist()))  # |δθ| < 2, half a turn
     assert flatten(difference(displace(origin, delta), origin)) == pytest.approx(flatten(delta), rel=1e-12, abs=1e-14)
+    restored = displace(origin, difference(state, origin))
+    sign = math.copysign(1.0, np.dot(restored.q_WB, state.q_WB))
+    assert np.array(restored.q_WB) == pytest.approx(sign * np.array(state.q_WB), abs=1e-14)
 
 
 def best_in_box(Q, q, low, high):
@@ -681,7 +687,7 @@ def test_damping_depends_on_the_accepted_step_size():
     """Times ten if no step is accepted, three after a small one, unchanged after a middling one, a fifth after a large one"""
 
     def next_damping(damping, alpha, decrease=0.1):
-        return choose_rollout([1.0 - decrease], [alpha], 1.0, -0.1, 0.0, damping, 1e-9).damping
+        return choose_rollout([1.0 - decrease], [alpha], Progress(1.0, damping), -0.1, 0.0, 1e-9).damping
 
     assert [next_damping(x, 1.0, decrease=-0.1) for x in (0.0, 1e-5, 0.02)] == pytest.approx(
         [1e-3, 1e-3, 0.2], rel=1e-12
@@ -741,21 +747,21 @@ def test_rotor_inputs_give_the_wrench_of_the_rotors():
 
 
 def test_an_obstacle_is_flown_round():
-    """A sphere in the path: without it the plan passes through, with it around; and a tilt limit is respected."""
+    """A sphere in the path: without it the plan passes through, with it around; and a tilt limit is respected, both to 1e-3."""
     target = offset_position(2.0, 0.0, 0.0)
     centre, radius = offset_position(0.7, 0.05, 0.0), 0.3
-    options = {"horizon": 40, "max_iterations": 60, "reference_follow": 1.0}
+    options = {"horizon": 40, "max_iterations": 200, "reference_follow": 1.0}
     plain = MPC(CRAZYFLIE, **options)
     avoiding = MPC(CRAZYFLIE, **options, obstacles=[(centre, radius)], max_tilt=math.radians(20.0))
     direct_plan, detour = (solver.solve(HOVER, target) for solver in (plain, avoiding))
     distance = [np.linalg.norm(plan.states[:, :3] - centre, axis=1).min() for plan in (direct_plan, detour)]
     assert distance[0] < 0.6 * radius
-    assert distance[1] > 0.95 * radius
+    assert distance[1] > 0.999 * radius and detour.converged
     tilts = [
         max(math.acos(min(1.0, thrust_axis(plan.state(k)).z)) for k in range(41)) for plan in (direct_plan, detour)
     ]
     assert tilts[0] > math.radians(25.0)
-    assert tilts[1] < math.radians(22.0)
+    assert tilts[1] < math.radians(20.0) * 1.001
     assert detour.states[-1, 0] > 1.7
 
 
@@ -1105,7 +1111,7 @@ def test_a_box_step_that_settles_in_one_iteration_is_final(mpc):
     problem, single_solver, rng = mpc.problem, mpc._solver, np.random.default_rng(2)
     trace = linearise(problem)
     layout = ArrayLayout(problem, trace)
-    first_pass, full_pass = box_passes(problem, layout, FollowingStage(trace, layout))
+    first_pass, full_pass = box_passes(problem, layout, FollowingStage(problem, trace, layout))
     guarded = compile_loops((ArrayLoop((first_pass, full_pass), position="start"),))
     first = compile_loops((ArrayLoop((first_pass,), position="start"),))
     always = compile_loops((ArrayLoop((first_pass, full_pass._replace(condition=None)), position="start"),))

@@ -1,5 +1,5 @@
-"""Problems of iLQR: linear ones against Riccati's equation and least squares, by every solver; a vehicle's with a custom cost;
-and the iLQR document's, whose solutions stay bit-identical."""
+"""Problems: linear ones against Riccati's equation and least squares, by every solver; a vehicle's with a custom cost; and
+the iLQR document's, whose solutions stay bit-identical."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import samara
 from samara.control.mpc.batch_cpu import ProblemTile
 from samara.control.mpc.controller import MPC
 from samara.control.mpc.cost import TRACKING_COST, Cost
-from samara.control.mpc.problem import InputLimits, Problem, total_cost
+from samara.control.mpc.problem import InputLimits, Problem, StepData, total_cost
 from samara.control.mpc.solver import LINE_SEARCH_STEPS, Solver
 from samara.core.algebra import Vec3, norm, quat_from_euler
 from samara.core.tree import flatten, unflatten
@@ -77,7 +77,8 @@ def roll_out(problem, x, previous_input, controls):
     """States and residuals √w r of a horizon, step by step in Python"""
     states, residuals = [tuple(x)], []
     for u in controls.tolist():
-        residuals += problem.stage_residuals(states[-1], tuple(u), tuple(previous_input), (), problem.parameters)
+        data = StepData(())
+        residuals += problem.stage_residuals(states[-1], tuple(u), tuple(previous_input), data, problem.parameters)
         states.append(problem.step(states[-1], tuple(u), problem.parameters))
         previous_input = u
     residuals += problem.final(states[-1], (), problem.parameters)
@@ -149,7 +150,7 @@ def test_the_cost_along_the_step_is_the_quadratic_model(smooth):
 def test_lanes_solve_a_linear_problem(smooth):
     """Different starts in every lane: the optimal inputs by least squares after one iteration."""
     problem, horizon = linear_problem(two_coupled_masses(), smooth), 5
-    tile = ProblemTile(problem, horizon, problem.parameters, LINE_SEARCH_STEPS, np.zeros((2, 6)), "float64")
+    tile = ProblemTile(problem, horizon, problem.parameters, LINE_SEARCH_STEPS, "float64")
     starts = np.random.default_rng(3).normal(size=(4, 3))
     tile.load(starts, np.array(PREVIOUS_INPUT)[:, None], np.zeros((horizon, 2, 1)))
     tile.run(1, 1e-9, cold=True)
@@ -172,9 +173,7 @@ def test_jax_solves_a_linear_problem(smooth):
     )
     starts = np.random.default_rng(3).normal(size=(4, 3))
     previous_inputs, inputs = np.tile(np.array(PREVIOUS_INPUT)[:, None], (1, 3)), np.zeros((horizon, 2, 3))
-    solution = solve(
-        ProblemBatch(starts, (), previous_inputs, inputs, np.zeros((2, 6))), flatten(problem.parameters), 1e-9
-    )
+    solution = solve(ProblemBatch(starts, (), previous_inputs, inputs), flatten(problem.parameters), 1e-9)
     for lane in range(3):
         best, cost = least_squares(problem, starts[:, lane].tolist(), PREVIOUS_INPUT, horizon)
         assert np.asarray(solution.controls)[..., lane] == pytest.approx(best, rel=1e-5, abs=1e-6)
@@ -253,7 +252,8 @@ def test_an_additional_residual_adds_to_the_cost():
         goal = unflatten(problem.goal, iter(ringed_plan.goals[k].tolist()))
         if k < 20:
             u = tuple(ringed_plan.controls[k].tolist())
-            cost += total_cost(problem.stage_residuals(state, u, previous_input, goal, ring_solver.parameters))
+            data = StepData(goal)
+            cost += total_cost(problem.stage_residuals(state, u, previous_input, data, ring_solver.parameters))
             previous_input = u
         else:
             cost += total_cost(problem.final(state, goal, ring_solver.parameters))
@@ -261,7 +261,7 @@ def test_an_additional_residual_adds_to_the_cost():
 
 
 def test_a_cost_without_a_gradient_at_the_origin_still_starts_cold():
-    """√(x² + y²) has no derivative at the state of a cold start's feedback; without that feedback there is still a plan."""
+    """√(x² + y² + z²) has no derivative at the origin, where the unused rows of the arrays are; the plan needs none of it."""
 
     def distance(state, command, goal, parameters, model):
         radius = norm(state.p_W)

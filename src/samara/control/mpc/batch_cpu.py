@@ -111,7 +111,7 @@ def batch_code(problem: Problem, dtype: str, sizes: int, shooting: bool, width: 
         "rollout": rollout_loops(problem, arrays),
         "derivatives": (ArrayLoop(tuple(derivatives)),),
         "backward": _backward(problem, trace, (varying, constant), arrays, stages),
-        "choose": choose_loops(costs, shared_spec("sizes", sizes), width, shooting),
+        "choose": choose_loops(costs, shared_spec("sizes", sizes), width, shooting, dtype),
         "constants": (ArrayLoop((constants,), position="start"),),
         "evaluate": evaluate_loops(problem, trajectory),
     }
@@ -179,7 +179,7 @@ def _backward(
         once("sums", SUM_COUNT),
         shared_spec("parameters", size.parameters),
     )
-    inputs = (
+    inputs: tuple[ArraySpec | tuple[ArraySpec, Tree], ...] = (
         *value,
         stages.step_values(stages.row),
         shared_spec("curvature", len(hessian[1])),
@@ -334,7 +334,9 @@ class ProblemTile:
 
     @property
     def cost(self) -> Array:
-        return self._arrays["task"][0]
+        """The costs without penalties; infinite where a start with gaps led to no finite one."""
+        chosen = self._arrays["choice"][RolloutChoice._fields.index("cost")]
+        return np.where(chosen < np.inf, self._arrays["task"][0], np.inf)
 
     @property
     def violation(self) -> Array:

@@ -27,17 +27,19 @@ from samara.control.mpc.flight import (
     split_shift,
 )
 from samara.control.mpc.iteration import (
+    MAX_CLOSED_GAP,
+    MAX_DAMPING,
     GapSums,
     MatrixLibrary,
     Progress,
     RolloutChoice,
     StageInputs,
+    StageModel,
     choose_rollout,
     shift_value,
     smoothing_terms,
     solve_stage,
 )
-from samara.control.mpc.iteration import StageModel as StageModel
 from samara.control.mpc.options import Shaping
 from samara.control.mpc.prediction_model import PredictionModel
 from samara.control.mpc.problem import (
@@ -54,7 +56,6 @@ from samara.control.mpc.problem import (
     update_multiplier,
 )
 from samara.control.mpc.reference import PathPoint, PathTarget, mpc_target, step_shaped_path
-from samara.control.mpc.solver import MAX_DAMPING
 from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
@@ -238,7 +239,7 @@ class _BatchSolver:
         last: Iterate = lax.fori_loop(0, jnp.max(limits), iterate, self._first(start, data))
         return self.update_multipliers(batch, last, grow=False) if self.problem.sizes.constraints else last
 
-    def _first(self, start: tuple[JaxTree, JaxTree, JaxTree], data: JaxTree) -> Iterate:
+    def _first(self, start: Sequence[JaxTree], data: JaxTree) -> Iterate:
         zeros = jnp.zeros_like(start[2])
         return Iterate(start[0], start[1], data, Progress(start[2], zeros, zeros), zeros, zeros + jnp.inf)
 
@@ -249,9 +250,8 @@ class _BatchSolver:
         xs, us, costs = jax.vmap(lambda alpha: self._rollout(batch, data, u, (x, gains, steps, gaps), alpha))(
             jnp.array(self.sizes, self.dtype)
         )
-        choice = choose_rollout(
-            [*costs], self.sizes, progress, sums[0], sums[1], tolerance, *([gap_sums] if self.shooting else [])
-        )
+        gap_terms = (gap_sums, MAX_CLOSED_GAP[self.dtype]) if self.shooting else ()
+        choice = choose_rollout([*costs], self.sizes, progress, sums[0], sums[1], tolerance, *gap_terms)
         x, u = (_best(rollouts, before, choice) for rollouts, before in ((xs, x), (us, u)))
         values = (choice.cost, choice.damping, choice.gap_weight, choice.converged)
         *following, converged = (
@@ -265,6 +265,7 @@ class _BatchSolver:
         violation = jnp.zeros_like(task)
         for g in violations:
             violation = jnp.maximum(violation, g)
+        task = jnp.where(last.progress.cost < jnp.inf, task, jnp.inf)
         return BatchSolution(
             last.controls, last.states, task, (last.converged > 0.0) & (violation <= MAX_VIOLATION), violation
         )
@@ -336,7 +337,7 @@ class _BatchSolver:
     def _state(self, rows: Sequence[JaxTree]) -> JaxTree:
         return unflatten(self.problem.state, iter(rows))
 
-    def _data(self, rows: Sequence[JaxTree]) -> StepData:
+    def _data(self, rows: JaxTree) -> StepData:
         return unflatten(self.problem.data, iter([*rows]))
 
     def _folded_parameters(self, trace: JaxTree) -> JaxTree:
@@ -382,7 +383,7 @@ class _BatchSolver:
         return jnp.concatenate([x0[None], states]), controls, cost
 
     def _derivatives(self, x: JaxTree, u: JaxTree, data: JaxTree, u_previous: JaxTree) -> tuple[JaxTree, JaxTree]:
-        """[A B] (N, B, ·, · + m), the cost's gradient (N, B, · + m), its Hessian (N, B, · + m, · + m) and its derivatives by the
+        """[A B] (N, B, ·, · + m), the cost's gradient (N, B, · + m), its Hessian (N, B, · + m, · + m), its derivatives by the
         change of the inputs (N, 2 m, B); and the gaps (N, ·, B)"""
         problem, size = self.problem, self.problem.sizes
         previous_inputs = jnp.concatenate([u_previous[None], u[:-1]])
@@ -453,7 +454,8 @@ class _BatchSolver:
                 v, gap_terms = shift_value(V, v, gap[:, None])
             smoothing = smoothing_terms(later[:m], later[m:], K, [*k], JAX) if is_smooth else None
             inputs = StageInputs(limits, [*current_u], damping)
-            result = solve_stage(StageModel(V, v, M, H, slope[:, None]), inputs, smoothing, -jnp.diag(here[:m]), JAX)
+            by_previous: JaxTree = -jnp.diag(here[:m])
+            result = solve_stage(StageModel(V, v, M, H, slope[:, None]), inputs, smoothing, by_previous, JAX)
             symmetric, box = 0.5 * (result.V + result.V.T), result.box
             return (symmetric, result.v, result.gains, jnp.stack(box.step)), jnp.stack(
                 [box.linear, box.quadratic, *gap_terms]

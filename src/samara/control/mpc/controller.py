@@ -298,7 +298,8 @@ class MPC:
         return self._result(solution, goals_time - start_time, start_time, layout)
 
     def _result(self, solution: Solution, goals_seconds: float, start_time: float, layout: str) -> MpcResult:
-        solver, violations = self._solver, {}
+        solver = self._solver
+        violations: dict[str, float] = {}
         for name, g in zip(self._names, solution.violations, strict=False):
             violations[name] = max(violations.get(name, g), g)
         return MpcResult(
@@ -587,10 +588,8 @@ def _reorder_quaternions(states: Array, layout: str) -> Array:
 
 def _components(state: State | Sequence[float] | Array, layout: str, size: int) -> list[float] | None:
     """(p, v, q as w, x, y, z, ω, rotor speeds) with q of unit length, or None if a component is not finite"""
-    if isinstance(state, State):
-        x = [*map(float, (*state[0], *state[1], *state[2], *state[3], *state[4]))][:size]
-    else:
-        x = [*map(float, state)]
+    components = (*state[0], *state[1], *state[2], *state[3], *state[4])[:size] if isinstance(state, State) else state
+    x = [*map(float, components)]
     if len(x) != size:
         parts = "p, v, q and ω" if size == BODY_STATE_SIZE else "p, v, q, ω and the rotor speeds"
         raise ValueError(f"state has {len(x)} numbers; expected a State, or the {size} of {parts}")

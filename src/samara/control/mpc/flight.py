@@ -1,4 +1,4 @@
-"""The controller in flight: the disturbance observer, the warm start, and the command, for n drones on arrays, one column per drone.
+"""The controller in flight: the disturbance observer, the warm start, and the command, for n drones, one column of arrays each.
 
 The observer estimates the external acceleration, wind above all:
 
@@ -419,9 +419,8 @@ class BatchController:
         cost, iterations = solver.accept_start(), parts.iterations
         if is_first or solver.is_plan_rejected:
             cost, iterations = solver.restart(), parts.cold_iterations
-        if not cost < math.inf:
+        if not (cost < math.inf and solver.iterate(cost, iterations, parts.tolerance) < math.inf):
             return False
-        solver.iterate(cost, iterations, parts.tolerance)
         key = (drone, *solver.nominal_index)
         if key not in self._store_chains:
             arrays = {"nominal": solver.nominal, "shown": self.prediction.reshape(-1)[drone:]}

@@ -24,14 +24,14 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.control.mpc.problem import InputLimits, Scalars
-from samara.core.ops import clamp, equal, logical_and, logical_or, maximum, where
+from samara.core.ops import clamp, equal, logical_and, logical_or, maximum, minimum, where
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 
 DIAGONAL_REGULARISATION = 1e-6  # the iLQR document adds it to the diagonal of Quu
 BOX_ITERATIONS = 3
-INITIAL_DAMPING, MIN_DAMPING = 1e-3, 1e-6
-MAX_CLOSED_GAP = 1e-9  # Σ|d| of a trajectory without gaps, which rounding may leave
+INITIAL_DAMPING, MIN_DAMPING, MAX_DAMPING = 1e-3, 1e-6, 1e6  # the solver gives up if the cost does not fall at the last
+MAX_CLOSED_GAP = {"float64": 1e-9, "float32": 1e-3}  # Σ|d| of a trajectory without gaps, which rounding may leave
 MIN_DECREASE_RATIO = 1e-4  # minimum ratio of the actual to the predicted decrease for which a step is accepted
 
 
@@ -326,8 +326,8 @@ class Progress(NamedTuple):
 
 
 class RolloutChoice(NamedTuple):
-    """The accepted rollout, by its index and step size, or none (`accepted` 0, step size 0); cost, damping and the weight of the
-    gaps after it."""
+    """The accepted rollout, by its index and step size, or none (`accepted` 0, step size 0); and the cost, the damping and the
+    weight of the gaps after it."""
 
     accepted: Scalar
     index: Scalar
@@ -346,12 +346,14 @@ def choose_rollout(
     quadratic: Scalar,
     tolerance: Scalar,
     gaps: GapSums = NO_GAPS,
+    max_gap: float = MAX_CLOSED_GAP["float64"],
 ) -> RolloutChoice:
     """The least merit J(α) + (1 − α) μ Σ|d|; accepted if it falls, by at least 1e-4 of what the model predicts
 
     The model's change of the cost is α (qᵀk + dᵀv) + ½ α² (kᵀQk + dᵀVd). Damping grows tenfold if no rollout is accepted
     and threefold after a small step, and shrinks to a fifth after a large one. The problem has converged if the cost fell by
-    less than the tolerance, or cannot fall by more according to the model, and there are no gaps.
+    less than the tolerance, or cannot fall by more according to the model, and there are no gaps (Σ|d| ≤ `max_gap`). The cost
+    of a trajectory with gaps is infinite while no rollout has a finite one.
     """
     cost, damping, gap_weight = progress
     has_gaps = gaps is not NO_GAPS
@@ -368,6 +370,7 @@ def choose_rollout(
         lowest, lowest_cost = where(lower, merits[i], lowest), where(lower, costs[i], lowest_cost)
         alpha, index = where(lower, sizes[i], alpha), where(lower, float(i), index)
     decrease = cost + gap_weight * gaps.size - lowest if has_gaps else cost - lowest
+    cost_without_step = where(lowest < math.inf, cost, math.inf) if has_gaps else cost
     predicted = -(alpha * linear + 0.5 * alpha * alpha * quadratic)
     if has_gaps:
         predicted = predicted + alpha * gap_weight * gaps.size
@@ -377,16 +380,17 @@ def choose_rollout(
         where(damping > MIN_DAMPING, 0.2 * damping, 0.0),
         where(alpha <= 0.1, maximum(3.0 * damping, INITIAL_DAMPING), damping),
     )
+    after_failure = minimum(maximum(10.0 * damping, INITIAL_DAMPING), 10.0 * MAX_DAMPING)
     remaining = -(linear + 0.5 * quadratic)
     is_small = where(accepted, decrease, remaining) <= tolerance
     if has_gaps:
-        is_small = logical_and(is_small, gaps.size <= MAX_CLOSED_GAP)
+        is_small = logical_and(is_small, gaps.size <= max_gap)
     return RolloutChoice(
         accepted=where(accepted, 1.0, 0.0),
         index=index,
         alpha=where(accepted, alpha, 0.0),
-        cost=where(accepted, lowest_cost, cost),
-        damping=where(accepted, after_success, maximum(10.0 * damping, INITIAL_DAMPING)),
+        cost=where(accepted, lowest_cost, cost_without_step),
+        damping=where(accepted, after_success, after_failure),
         gap_weight=gap_weight,
         converged=where(is_small, 1.0, 0.0),
     )

@@ -35,7 +35,7 @@ class InputLimits(NamedTuple):
 
 
 class Multipliers(NamedTuple):
-    """The constraints' data of one step: time since the start of the horizon [s], the weight ρ, and a shift y for each of them."""
+    """The constraints' data of one step: time since the start of the horizon [s], the weight ρ, a shift y for each of them."""
 
     elapsed: Scalar
     penalty: Scalar

@@ -1,4 +1,4 @@
-"""The programs of the solver: the derivatives of a problem along a trajectory, and passes of compiled loops over arrays in memory.
+"""The programs of the solver: the derivatives of a problem along a trajectory, and passes of compiled loops over arrays.
 
 An entry of a matrix is a literal, or depends on the parameters (weights) alone, or changes from step to step. `Pattern`
 separates them, so that each is computed and stored only as often as it changes. Rows of an array are steps of the horizon;
@@ -14,7 +14,7 @@ from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CompiledLoops,
 from samara.compiler.trace.folding_tape import trace_program
 from samara.compiler.trace.program import Program
 from samara.compiler.trace.symbolic import depends_on, jacobian, program_from_symbols, substitute, symbols
-from samara.control.mpc.iteration import GapSums, Progress, RolloutChoice, choose_rollout
+from samara.control.mpc.iteration import MAX_CLOSED_GAP, NO_GAPS, GapSums, Progress, RolloutChoice, choose_rollout
 from samara.control.mpc.options import MAX_STEP_SIZES
 from samara.control.mpc.problem import (
     Problem,
@@ -320,7 +320,9 @@ def rollout_loops(problem: Problem, arrays: RolloutArrays) -> tuple[ArrayLoop, .
     return ArrayLoop((first_pass,), position="start"), ArrayLoop((step_pass,)), ArrayLoop((final_pass,), position="end")
 
 
-def choose_loops(costs: ArraySpec, sizes: ArraySpec, width: int, has_gaps: bool = False) -> tuple[ArrayLoop, ...]:
+def choose_loops(
+    costs: ArraySpec, sizes: ArraySpec, width: int, has_gaps: bool = False, dtype: str = "float64"
+) -> tuple[ArrayLoop, ...]:
     """Choose the rollout that is the next nominal trajectory."""
     progress = tuple(StepArray(name, 1, width, 1).fixed_values() for name in ("least", "damping", "gap_weight"))
     fields, gap_count = len(RolloutChoice._fields), len(GapSums._fields)
@@ -337,11 +339,12 @@ def choose_loops(costs: ArraySpec, sizes: ArraySpec, width: int, has_gaps: bool 
             sums[0],
             sums[1],
             tolerance,
-            *(GapSums(*values) for values in gaps),
+            GapSums(*gaps[0]) if gaps else NO_GAPS,
+            MAX_CLOSED_GAP[dtype],
         )
         return choice, choice.cost, choice.damping, choice.gap_weight
 
-    inputs = (
+    inputs: tuple[ArraySpec | tuple[ArraySpec, Tree], ...] = (
         costs,
         sizes,
         *((array, 0.0) for array in progress),

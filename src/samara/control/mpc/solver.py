@@ -27,6 +27,7 @@ from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, Call, CallChai
 from samara.control.mpc.iteration import (
     BOX_ITERATIONS,
     MAX_CLOSED_GAP,
+    MAX_DAMPING,
     TRACED,
     BoxStep,
     Factors,
@@ -72,11 +73,8 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.types import Array
 
-MAX_DAMPING = 1e6  # the solver gives up if the cost does not fall at this damping
-FIRST_TOLERANCE, TOLERANCE_DECREASE = (
-    1e-2,
-    0.1,
-)  # of the cost at which the multipliers are first updated; and of the next
+# the multipliers are first updated when the cost falls by less than this fraction of it, and later at a tenth of the last one
+FIRST_TOLERANCE, TOLERANCE_DECREASE = 1e-2, 0.1
 
 
 class ArrayLayout:
@@ -419,7 +417,7 @@ def _gain_pass(problem: Problem, layout: ArrayLayout) -> Pass:
         rows = [q_u[a] * is_x - weights[a] * is_previous[a] for a in range(m)]
         return tuple(tuple(rows) for rows in gain_rows(box[0], rows))
 
-    inputs = (
+    inputs: tuple[ArraySpec | tuple[ArraySpec, Tree], ...] = (
         layout.lane_columns("Q", slice(layout.sizes.tangent, None)),
         (index_spec("masks", np.array(0), lane=1), 0.0),
         index_spec("masks", columns + columns * np.arange(m), lane=1),
@@ -459,8 +457,9 @@ def _value_pass(layout: ArrayLayout) -> Pass:
 class Solution(NamedTuple):
     """History of a solution; its trajectory stays in the solver until the next one.
 
-    `cost` is without penalties; `cost_history` has them. `gradient_norm` is √Σ|Q_u|² over the inputs that are not at a
-    limit, the residual of the KKT conditions; `gap` is the largest |d|, and `violations` are the largest g of each constraint.
+    `cost` is without penalties; `cost_history` has them. A step size of 0 is the rollout of the inputs, without the gaps.
+    `gradient_norm` is √Σ|Q_u|² over the inputs that are not at a limit, the residual of the KKT conditions; `gap` is the
+    largest |d|, and `violations` are the largest g of each constraint.
     """
 
     cost: float
@@ -601,7 +600,7 @@ class Solver:
         iterations: int = 12,
         tolerance: float = 1e-4,
     ) -> Solution | None:
-        """Solve from a state; return None if even a cold start has no finite cost.
+        """Solve from a state; return None if even a cold start leads to no finite cost.
 
         Args:
             x: components of the state.
@@ -615,7 +614,10 @@ class Solver:
         cost = math.inf if controls is None else self.begin(x, previous_input, controls)
         if not cost < math.inf:
             cost = self.begin_cold(x, previous_input)
-        return self.run(cost, iterations, tolerance, start_time) if cost < math.inf else None
+        if not cost < math.inf:
+            return None
+        solution = self.run(cost, iterations, tolerance, start_time)
+        return solution if solution.cost < math.inf else None
 
     def _write_start(self, x: Sequence[float], previous: Sequence[float]) -> None:
         start_values, n = self._arrays["given"], self.problem.sizes.state
@@ -706,6 +708,8 @@ class Solver:
             if self._has_gaps:  # no step size closes them: go on from the rollout of the inputs
                 start_values, size = self._arrays["given"].tolist(), self.problem.sizes.state
                 cost, accepted = self.begin(start_values[:size], start_values[size:], self.controls.copy()), 1.0
+                costs.append(cost)
+                steps.append(0.0)
                 if not cost < math.inf:
                     break
                 self._reset(cost, settling)
@@ -725,11 +729,17 @@ class Solver:
         return self._solution(costs, steps, iteration_count, is_converged, seconds)
 
     def _solution(
-        self, costs: list[float], steps: list[float], iterations: int, converged: bool, seconds: tuple[float, ...]
+        self,
+        costs: list[float],
+        steps: list[float],
+        iterations: int,
+        converged: bool,
+        seconds: tuple[float, float, float, float],
     ) -> Solution:
         arrays, gap = self._arrays.arrays, 0.0
-        cost, violations = costs[-1], ()
+        cost, violations = costs[-1], tuple[float, ...]()
         if self._has_gaps:
+            cost = cost if float(arrays["least"][0]) < math.inf else math.inf
             gap = float(np.abs(arrays["gaps"][: self.horizon]).max()) * (1.0 - float(arrays["choice"][2]))
         if self.problem.sizes.constraints:
             self._call_report("evaluate")
@@ -737,7 +747,7 @@ class Solver:
             if not converged:  # a warm start from here makes use of the violations
                 arrays["worst"][0] = math.inf
                 self._call_report("update")
-        feasible = gap <= MAX_CLOSED_GAP and max(violations, default=0.0) <= MAX_VIOLATION
+        feasible = gap <= MAX_CLOSED_GAP["float64"] and max(violations, default=0.0) <= MAX_VIOLATION
         gradient = float(arrays["sums"][2]) ** 0.5
         return Solution(
             cost,
@@ -752,19 +762,21 @@ class Solver:
             seconds,
         )
 
-    def iterate(self, cost: float, iterations: int, tolerance: float) -> None:
-        """Do the same as `run`, with one call per iteration, without a history, and with one update of the multipliers."""
+    def iterate(self, cost: float, iterations: int, tolerance: float) -> float:
+        """Do the same as `run`, with one call per iteration, without a history, and with one update of the multipliers; return
+        the cost."""
         self._reset(cost, tolerance)
         accepted = 1.0
         for _ in range(iterations):
             calls = self._calls()
             (calls.iteration if accepted else calls.without_derivatives)()
-            accepted, _, _, _, damping, _, converged = self._accept_best()
+            accepted, _, _, cost, damping, _, converged = self._accept_best()
             if converged or damping > MAX_DAMPING:
                 break
         if self.problem.sizes.constraints:
             self._arrays["worst"][0] = math.inf
             self._call_report("update")
+        return cost
 
     @property
     def _phases(self) -> Phases:
