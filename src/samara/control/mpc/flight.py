@@ -115,7 +115,8 @@ def problem_start(
     if sensed.torque_observer:
         body = lead_body_state(body, state, sensed.torque_observer, vehicle)
     if delayed_model is not None:
-        body = delayed_model.step(body, sensed.previous_input, push_W)
+        start = body._replace(effects=delayed_model.template.effects)
+        body = rigid_body_state(delayed_model.step(start, sensed.previous_input, push_W))
     return observer._replace(push_W=push_W), body
 
 
