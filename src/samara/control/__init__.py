@@ -91,7 +91,6 @@ __all__ = [
     "hover_loop",
     "indi",
     "keep_out_box",
-    "keep_out_box",
     "keep_out_capsule",
     "keep_out_sphere",
     "load_policy",

@@ -14,8 +14,8 @@ import numpy as np
 
 from samara.compiler.stepper import FLIGHT_BACKENDS as BACKENDS
 from samara.compiler.stepper import require_backend
-from samara.control.policy_file import Policy
 from samara.control.controller_type import plain_option
+from samara.control.policy_file import Policy
 from samara.control.registry import ControllerSpec
 from samara.core.sanitise import suggest_closest
 from samara.physics.types import Vehicle

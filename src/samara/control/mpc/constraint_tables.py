@@ -189,9 +189,7 @@ def solid_constraints(solids: Iterable[NamedSolid], vehicle: Vehicle, clearance:
         ValueError: a solid is a height map.
     """
     margin = tip_radius(vehicle) + clearance
-    return tuple(
-        _solid_constraint(name, solid, margin)._replace(name=f"obstacle {name}") for name, solid in solids
-    )
+    return tuple(_solid_constraint(name, solid, margin)._replace(name=f"obstacle {name}") for name, solid in solids)
 
 
 def _solid_constraint(name: str, solid: Solid, margin: float) -> Constraint:
