@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from samara.campaigns.campaign import Campaign, CampaignError
+from samara.control.controller_type import plain_option
 from samara.control.policy_file import DESCRIPTION_FILE, WEIGHTS_FILE, Policy, load_policy
 from samara.control.registry import ControllerSpec
 from samara.core.budget import read_bytes
@@ -142,9 +143,7 @@ class _ChangedSettings:
                 if isinstance(value, Track):
                     raise CampaignError(f"controller option {key}: a campaign cannot state a track; expected its file")
                 is_policy = isinstance(value, Policy)
-                self.settings[f"drones.controller.{key}"] = (
-                    self._policy(value) if is_policy else list(value) if isinstance(value, tuple) else value
-                )
+                self.settings[f"drones.controller.{key}"] = self._policy(value) if is_policy else plain_option(value)
         else:
             return controller
         return None

@@ -24,8 +24,28 @@ class ControllerSpec(NamedTuple):
         return dict(self.options)
 
 
+class OptionTable(NamedTuple):
+    """A table among the options of a controller: its keys and values, hashable as a `ControllerSpec` has to be."""
+
+    entries: tuple[tuple[str, Any], ...]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return dict(self.entries)
+
+
+def plain_option(value: Any) -> Any:
+    """Return the value of an option as a file has it, with tables and lists; others unchanged."""
+    if isinstance(value, OptionTable):
+        return {key: plain_option(entry) for key, entry in value.entries}
+    return [plain_option(entry) for entry in value] if isinstance(value, tuple) else value
+
+
 class OptionParser(NamedTuple):
-    """Parser of an option: the expected value in words, and a function that returns the parsed value (None if invalid)."""
+    """Parser of an option: the expected value in words, and a function that returns the parsed value (None if invalid).
+
+    The function may instead raise a ValueError that names the option, or an entry of it.
+    """
 
     expected: str
     parse: Callable[[Any], Any]
@@ -38,7 +58,8 @@ def is_finite_number(value: object) -> TypeGuard[float]:
     return bool(magnitude <= MAX_MAGNITUDE)
 
 
-def _number_parser(expected: str, is_valid: Callable[[float], bool]) -> OptionParser:
+def number_parser(expected: str, is_valid: Callable[[float], bool]) -> OptionParser:
+    """Return the parser of a finite number, or of one for each flight of a batch."""
     return OptionParser(
         expected, lambda value: float_or_batch_scalar(value) if is_finite_number(value) and is_valid(value) else None
     )
@@ -66,10 +87,10 @@ def _parse_count(value: object) -> int | None:
     return value
 
 
-POSITIVE = _number_parser("a positive number", lambda x: x > 0.0)
-NOT_NEGATIVE = _number_parser("a number that is not negative", lambda x: x >= 0.0)
-FRACTION = _number_parser("a number from 0 to 1", lambda x: 0.0 <= x <= 1.0)
-ANGLE = _number_parser("an angle between 0 and π/2 rad", lambda x: 0.0 < x < 0.5 * math.pi)
+POSITIVE = number_parser("a positive number", lambda x: x > 0.0)
+NOT_NEGATIVE = number_parser("a number that is not negative", lambda x: x >= 0.0)
+FRACTION = number_parser("a number from 0 to 1", lambda x: 0.0 <= x <= 1.0)
+ANGLE = number_parser("an angle between 0 and π/2 rad", lambda x: 0.0 < x < 0.5 * math.pi)
 THREE_POSITIVE = OptionParser("three positive numbers", _parse_three_positive)
 FLAG = OptionParser("true or false", lambda value: value if isinstance(value, bool) else None)
 COUNT = OptionParser(f"a whole number from 1 to {MAX_COUNT}", _parse_count)
@@ -114,6 +135,7 @@ class ControllerType(NamedTuple):
     `option_parsers` parse the options, which are in SI units; an angle may also be given in degrees, with the suffix `_deg`.
     `look_ahead_count(options)` counts the references that a predictive controller previews. Such a controller is called in
     Python; the others are traced. `rate` is the rate at which the controller has to be called, if that is fixed [Hz].
+    `avoids_solids` tells that `build` also takes `solids`, the named solids of the world, and has an option `avoid_obstacles`.
     `description` is the line of `samara controllers`.
     """
 
@@ -123,3 +145,4 @@ class ControllerType(NamedTuple):
     option_parsers: Mapping[str, OptionParser] = {}
     look_ahead_count: Callable[[Mapping[str, Any]], int] | None = None
     rate: float | None = None
+    avoids_solids: bool = False

@@ -114,7 +114,13 @@ def look_ahead_count(controller: str | ControllerSpec | Callable[..., Any]) -> i
 
 
 def create_controller(
-    name: str, vehicle: Vehicle, healthy: Sequence[bool] = (), *, period: float = DEFAULT_PERIOD, **options: Any
+    name: str,
+    vehicle: Vehicle,
+    healthy: Sequence[bool] = (),
+    *,
+    period: float = DEFAULT_PERIOD,
+    solids: Sequence[Any] = (),
+    **options: Any,
 ) -> NamedController:
     """Build a controller by name.
 
@@ -123,6 +129,7 @@ def create_controller(
         vehicle: model of the vehicle that the controller is designed for.
         healthy: for each rotor, whether it works; empty for all.
         period: time between calls [s].
+        solids: name and solid of each obstacle of the world, for a controller with the option `avoid_obstacles`.
         options: options of the controller, such as position_weight=60.0; see `ControllerType.option_parsers`.
 
     Raises:
@@ -130,7 +137,10 @@ def create_controller(
     """
     option_values = parse_options(name, options)
     healthy_rotors = tuple(healthy) or tuple(True for _ in vehicle.rotors)
-    controller = CONTROLLER_TYPES[name].build(vehicle, healthy=healthy_rotors, period=period, **option_values)
+    controller_type = CONTROLLER_TYPES[name]
+    if solids and controller_type.avoids_solids:
+        option_values["solids"] = tuple(solids)
+    controller = controller_type.build(vehicle, healthy=healthy_rotors, period=period, **option_values)
     return NamedController(name, controller, controller.initial_state)
 
 

@@ -57,6 +57,11 @@ class World(NamedTuple):
         """Whether only the ground plane can be touched."""
         return not self.obstacles and self.terrain is None and not self.collisions
 
+    @property
+    def named_solids(self) -> tuple[tuple[str, Solid], ...]:
+        """Name and solid of each obstacle, without the ground."""
+        return tuple((obstacle.name, obstacle.solid) for obstacle in self.obstacles)
+
 
 def sphere_obstacles(world: World, margin: float = 0.0) -> list[Sphere]:
     """Return the spheres, enlarged by the radius of the vehicle that must avoid them: obstacles for `MPC` [m]."""

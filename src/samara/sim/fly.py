@@ -14,6 +14,7 @@ import numpy as np
 
 from samara.compiler.stepper import FLIGHT_BACKENDS as BACKENDS
 from samara.compiler.stepper import require_backend
+from samara.control.controller_type import plain_option
 from samara.control.policy_file import Policy
 from samara.control.registry import ControllerSpec
 from samara.core.sanitise import suggest_closest
@@ -268,7 +269,9 @@ def _controller_options(drone: Drone) -> dict[str, object]:
 
 def _option_metadata(value: object) -> object:
     """Convert an option for the metadata: a policy to its description, a track to its name."""
-    return value.metadata if isinstance(value, Policy) else value.name if isinstance(value, RaceTrack) else value
+    if isinstance(value, Policy):
+        return value.metadata
+    return value.name if isinstance(value, RaceTrack) else plain_option(value)
 
 
 def scenario_streams(scenario: Scenario) -> list[Stream]:

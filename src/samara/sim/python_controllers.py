@@ -197,7 +197,7 @@ class PythonController:
 class ArrayController:
     """A predictive controller that works on arrays of n drones; its commands are checked like those of `PythonController`.
 
-    It has `run(estimate, ahead)`, `command` (channels, n) and `prediction` (m, 3, n): see `samara.control.mpc.flight`.
+    It has `run(estimate, ahead, time)`, `command` (channels, n) and `prediction` (m, 3, n): see `samara.control.mpc.flight`.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class ArrayController:
 
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
         """Compute the commands of all drones at once."""
-        self._controller.run(estimate, ahead)
+        self._controller.run(estimate, ahead, time_us / MICROSECONDS)
         for drone, drone_command in enumerate(self._unchecked_command.tolist()):
             self._checked.set_command(drone, drone_command, time_us)
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from samara.control.mpc.problem import Scalars, Tree
-from samara.core.algebra import ZERO, Vec3, dot, matrix_from_quat
-from samara.core.ops import clamp, safe_norm
+from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, dot, matrix_from_quat, rotate_inverse
+from samara.core.ops import absolute, clamp, maximum, minimum, safe_norm
 from samara.core.quantity import Scalar
 from samara.core.tree import finite_vector, flatten, unflatten
 from samara.physics.types import Command, State
@@ -193,6 +193,43 @@ def keep_out_capsule(
         raise ValueError(f"the capsule's ends are both {tuple(first)}; expected two points, or a sphere")
     point = MovingPoint(first, finite_vector(velocity, "capsule velocity"))
     return Constraint("capsule", _capsule, (point, last - first, _positive(radius, "capsule radius")), 1.0, weight)
+
+
+def _box(state: State, command: Command, time: Scalar, values: Tree) -> Scalar:
+    centre, half, q_WS, margin, length = values
+    p_S = rotate_inverse(q_WS, state.p_W - centre.at(time))
+    excess = [absolute(x) - h for x, h in zip(p_S, half, strict=True)]
+    outside = safe_norm(*(maximum(x, 0.0) for x in excess))
+    depth = minimum(maximum(maximum(excess[0], excess[1]), excess[2]), 0.0)
+    return (margin - outside - depth) / length
+
+
+def keep_out_box(
+    centre: Sequence[float],
+    size: Sequence[float],
+    margin: float,
+    *,
+    q_WS: Quat = IDENTITY,
+    velocity: Sequence[float] = ZERO,
+    weight: float | None = None,
+) -> Constraint:
+    """(margin − d)/(margin + h_min) ≤ 0: stay further than a margin from a box, d being negative inside.
+
+    Args:
+        centre: centre at time 0 of the controller [m].
+        size: lengths of the three sides [m].
+        margin: radius of the vehicle and any clearance [m].
+        q_WS: attitude, box to world.
+        velocity: velocity of the box [m/s].
+        weight: cost of a soft constraint; None for a hard one.
+    """
+    half = finite_vector(size, "box size") * 0.5
+    for side in half:
+        _positive(side, "box size")
+    distance = _positive(margin, "box margin")
+    point = MovingPoint(finite_vector(centre, "box centre"), finite_vector(velocity, "box velocity"))
+    values = point, half, Quat(*map(float, q_WS)), distance, distance + min(half)
+    return Constraint("box", _box, values, 1.0, weight)
 
 
 def _positive(value: float, name: str, limit: float = math.inf) -> float:

@@ -123,6 +123,7 @@ def problem_start(
     if sensed.torque_observer and not models.model.takes_commands:
         body = lead_body_state(body, state, sensed.torque_observer, vehicle)
     if models.delayed is not None:
+        body = body._replace(effects=models.model.template.effects)
         body = models.delayed.step(body, sensed.previous_input, push_W)
     return observer._replace(push_W=push_W), body
 
@@ -326,6 +327,7 @@ class BatchController:
         state, command = hover(parts.vehicle)
         solver, self._shared, hover_input = parts.solver, parts, np.array(parts.solver.problem.command)
         self._steps, fraction = split_shift(parts.period, parts.dt, solver.horizon)
+        self._delay = float(parts.goals.look_ahead[0])
         self._unpack_state, self._unpack_reference = unpacker(state), unpacker(Reference(ZERO))
         self._pack_state = packer(state)
         self._torque_observer = initial_lead_observer(parts.vehicle)
@@ -338,7 +340,7 @@ class BatchController:
             "confirmed": np.zeros((n, 1)),
             "observed": np.zeros((n, OBSERVER_SIZE)),
             "turned": np.zeros((n, len(flatten(self._torque_observer or ())))),
-            "time": np.zeros((n, 1)),
+            "time": np.full((n, 1), self._delay),  # of the start of the plan
             "multipliers": np.zeros((n, solver.horizon + 2 + self._steps, solver.multipliers.shape[1])),
         }
         rows["multipliers"][:, :, :1] = INITIAL_PENALTY
@@ -374,9 +376,17 @@ class BatchController:
         rows["plan"], rows["multipliers"] = rows["plan"][first:], rows["multipliers"][first:]
         return code, self._arrays.table(code, **rows, **(extra_arrays or {})), steps
 
-    def run(self, estimate: Array, ahead: Array) -> None:
-        """Compute the commands from the estimated states (components, n) and the references ahead (N + 1, fields, n)."""
+    def run(self, estimate: Array, ahead: Array, time: float | None = None) -> None:
+        """Compute the commands from the estimated states (components, n) and the references ahead (N + 1, fields, n).
+
+        Args:
+            estimate: estimated states.
+            ahead: references over the horizon.
+            time: time of the flight [s], by which obstacles move; None for that since the first call.
+        """
         self._rows["state"][:] = estimate.T
+        if time is not None:
+            self._rows["time"][:] = time + self._delay
         goals = self._shared.goals
         for drone, state_values in enumerate(self._rows["state"].tolist()):
             references = ahead[:, :, drone]
@@ -388,7 +398,8 @@ class BatchController:
                 if goals.is_ahead_finite() and self._solve(drone, is_first):
                     self._rows["time"][drone] += self._shared.period
                     continue
-            self._fall_back(drone, state_values, self._unpack_reference(references.T))
+            now = float(self._rows["time"][drone, 0]) - self._delay
+            self._fall_back(drone, state_values, self._unpack_reference(references.T), now)
             self._rows["time"][drone] += self._shared.period
 
     def tick(self, state: State, target: object, controller_state: MpcState) -> MpcState:
@@ -432,7 +443,7 @@ class BatchController:
             CallChain(self._finish_calls[drone])()
         return True
 
-    def _fall_back(self, drone: int, state_values: list[float], target: object, time: float = 0.0) -> None:
+    def _fall_back(self, drone: int, state_values: list[float], target: object, time: float) -> None:
         rows = self._rows
         if not math.isfinite(sum(state_values)):
             rows["observed"][drone] = rows["confirmed"][drone] = rows["turned"][drone] = 0.0
@@ -455,7 +466,7 @@ class BatchController:
         rows["observed"][0] = flatten(controller_state.acceleration_observer or INITIAL_OBSERVER)
         rows["confirmed"][0] = controller_state.acceleration_observer is not None
         rows["turned"][0] = flatten(controller_state.torque_observer or self._torque_observer or ())
-        rows["time"][0], multipliers = controller_state.time, controller_state.multipliers
+        rows["time"][0], multipliers = controller_state.time + self._delay, controller_state.multipliers
         if multipliers.size:
             rows["multipliers"][0, : horizon + 1], rows["multipliers"][0, horizon + 1 :] = multipliers, multipliers[-1]
 

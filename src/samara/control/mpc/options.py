@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from samara.control.controller_type import (
     ANGLE,
     COUNT,
+    FLAG,
     FRACTION,
     NOT_NEGATIVE,
     POSITIVE,
     Controller,
     ControllerType,
+    OptionParser,
+    OptionTable,
     choice_parser,
+    is_finite_number,
     suggest_names,
 )
+from samara.control.mpc.constraint_tables import CONSTRAINTS, NamedSolid, build_constraints, solid_constraints
 from samara.control.mpc.constraints import Constraint, keep_out_sphere, max_tilt
 from samara.control.mpc.problem import InputLimits
 from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS
@@ -30,6 +35,7 @@ DEFAULT_YAW_WEIGHT = (
     4.0  # in scenarios; equals the tilt weight: the iLQR document has no yaw weight, but references have a yaw
 )
 INPUTS = ("wrench", "rotors", "commands")
+DEFAULT_CLEARANCE = 0.1  # [m]
 
 
 class CostWeights(NamedTuple):
@@ -118,6 +124,16 @@ _WEIGHT_PARSERS = {
     "max_reference_acceleration": POSITIVE,
     "reference_follow": FRACTION,
 }
+
+
+def _parse_input_rate(value: object) -> float | tuple[float, ...] | None:
+    if isinstance(value, (list, tuple)):
+        is_valid = len(value) > 0 and all(is_finite_number(x) and x > 0.0 for x in value)
+        return tuple(float(x) for x in value) if is_valid else None
+    return float(value) if is_finite_number(value) and value > 0.0 else None
+
+
+INPUT_RATE = OptionParser("a positive number, or one for each input", _parse_input_rate)
 _SCENARIO_PARSERS = {
     **_WEIGHT_PARSERS,
     "horizon": COUNT,
@@ -126,10 +142,19 @@ _SCENARIO_PARSERS = {
     "integrator": choice_parser(*RUNGE_KUTTA_INTEGRATORS),
     "inputs": choice_parser(*INPUTS),
     "max_tilt": ANGLE,
+    "max_input_rate": INPUT_RATE,
     "delay": NOT_NEGATIVE,
     "disturbance_time_constant": NOT_NEGATIVE,
+    "constraints": CONSTRAINTS,
+    "avoid_obstacles": FLAG,
+    "clearance": NOT_NEGATIVE,
 }
-_PARSERS = {**_SCENARIO_PARSERS, "max_iterations": COUNT, "period": POSITIVE, "tolerance": NOT_NEGATIVE}
+_PARSERS = {
+    **{name: parser for name, parser in _SCENARIO_PARSERS.items() if parser not in (INPUT_RATE, CONSTRAINTS)},
+    "max_iterations": COUNT,
+    "period": POSITIVE,
+    "tolerance": NOT_NEGATIVE,
+}
 
 
 def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[MpcOptions, CostWeights, Shaping]:
@@ -185,10 +210,28 @@ def max_input_change(options: MpcOptions, input_count: int) -> tuple[float, ...]
     return tuple(x * options.dt for x in rates)
 
 
-def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Scalar) -> Controller:
+def _build(
+    vehicle: Vehicle,
+    *,
+    healthy: Sequence[bool],
+    period: float,
+    constraints: Sequence[OptionTable] = (),
+    avoid_obstacles: bool = False,
+    clearance: float = DEFAULT_CLEARANCE,
+    solids: Sequence[NamedSolid] = (),
+    **options: Scalar,
+) -> Controller:
+    """Build the controller of a scenario, with constraints around the solids of its world if `avoid_obstacles` is set."""
     from samara.control.mpc import MPC  # imported here, because it imports the compiler
 
-    return MPC(vehicle, healthy=healthy, period=period, **{"yaw_weight": DEFAULT_YAW_WEIGHT, **options})
+    obstacles = solid_constraints(solids, vehicle, clearance) if avoid_obstacles else ()
+    return MPC(
+        vehicle,
+        healthy=healthy,
+        period=period,
+        constraints=(*build_constraints(constraints), *obstacles),
+        **{"yaw_weight": DEFAULT_YAW_WEIGHT, **options},
+    )
 
 
 TYPES = (
@@ -198,5 +241,6 @@ TYPES = (
         _build,
         _SCENARIO_PARSERS,
         look_ahead_count=lambda options: int(options.get("horizon", MpcOptions.horizon)) + 1,
+        avoids_solids=True,
     ),
 )

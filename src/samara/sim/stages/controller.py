@@ -14,6 +14,7 @@ from samara.sim.stage import Stage, StageSet
 from samara.sim.stages.estimator import estimate_slot
 from samara.vehicles.limits import MAX_COMMAND, clamp_command
 from samara.vehicles.trim import scale_to_density
+from samara.world.obstacles import Solid
 
 MAX_CACHED_CONTROLLERS = 64
 REFERENCES_AHEAD = "references_ahead"
@@ -90,11 +91,19 @@ def named_controller(setup: DroneSetup) -> NamedController | None:
     if setup.tuned_controller is None:
         return None
     vehicle = scale_to_density(setup.controller_vehicle, setup.flight.environment.air_density)
-    return _create_controller(setup.tuned_controller, vehicle, setup.healthy, setup.flight.period("control"))
+    avoids_obstacles = setup.tuned_controller.option_values.get("avoid_obstacles", False)
+    solids = setup.flight.world.named_solids if avoids_obstacles else ()
+    return _create_controller(setup.tuned_controller, vehicle, setup.healthy, setup.flight.period("control"), solids)
 
 
 @lru_cache(maxsize=MAX_CACHED_CONTROLLERS)
 def _create_controller(
-    controller: ControllerSpec, vehicle: Vehicle, healthy: tuple[bool, ...], period: float
+    controller: ControllerSpec,
+    vehicle: Vehicle,
+    healthy: tuple[bool, ...],
+    period: float,
+    solids: tuple[tuple[str, Solid], ...],
 ) -> NamedController:
-    return create_controller(controller.name, vehicle, healthy, period=period, **controller.option_values)
+    return create_controller(
+        controller.name, vehicle, healthy, period=period, solids=solids, **controller.option_values
+    )
