@@ -4,8 +4,8 @@
     PYTHONPATH=src python bench/mpc_compare.py --update    and write them to bench/results/mpc.json
 
 `make bench/.venv/installed` installs CasADi, whose IPOPT it uses, and Crocoddyl; TinyMPC needs
-`bench/.venv/bin/pip install --no-deps tinympc`, acados its library and acados_template from the acados project. Rows of a solver
-that is not installed stay as they are.
+`bench/.venv/bin/pip install --no-deps tinympc`, acados its library and acados_template from the acados project. Rows of a
+solver that is not installed stay as they are.
 
 Every returned plan is evaluated by rolling its inputs out with the model and cost of `mpc_problems`. The best known cost of a
 problem is the least of all solvers and starts, and of earlier runs. A solution that reports convergence is `false_converged` if
@@ -90,8 +90,8 @@ BODY = problem_body()
 
 
 class Solutions(NamedTuple):
-    """Solutions of a tier: costs, iterations and reported convergence (limits, problems); times [s] (problems,) and inputs at the
-    last limit."""
+    """Solutions of a tier: costs, iterations and reported convergence (limits, problems); times [s] (problems,) and
+    inputs at the last limit."""
 
     cost: Array
     iterations: Array
@@ -341,16 +341,15 @@ def constrained_cases(peers: Sequence[str], python: Path, count: int, horizon: i
     return rows
 
 
-def installed_peers(python: Path) -> list[str]:
-    """Return the peers that `python` can import; print the others."""
-    names = []
+def installed_peers(python: Path) -> dict[str, str]:
+    """Return the versions of the peers that `python` can import; print why the others are missing."""
+    versions = {}
     for name in PEERS:
         try:
-            ask_peer(name, python, available=True)
-            names.append(name)
+            versions[name] = ask_peer(name, python, available=True)
         except PeerError as error:
             print(error)
-    return names
+    return versions
 
 
 def main() -> None:
@@ -367,17 +366,18 @@ def main() -> None:
     known = previous.get("best", {})
     peers = installed_peers(arguments.python)
     rows = [
-        *cold_starts(peers, arguments.python, arguments.count, arguments.repeats, known),
-        *closed_loops(peers, arguments.python, arguments.count),
-        *constrained_cases(peers, arguments.python, arguments.count),
+        *cold_starts([*peers], arguments.python, arguments.count, arguments.repeats, known),
+        *closed_loops([*peers], arguments.python, arguments.count),
+        *constrained_cases([*peers], arguments.python, arguments.count),
     ]
     header = describe_results("bench/mpc_compare.py: cold starts, closed loop and constraints, beside other solvers")
     rows = [{**row, "date": header["date"]} for row in rows]
     measured = {row["row"] for row in rows}
     rows += [row for row in previous.get("rows", []) if row["row"] not in measured]
+    versions = {**previous.get("versions", {}), **peers}
     path = RESULTS if arguments.update else OUTPUT
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps({**header, "rows": rows, "best": known}, indent=1) + "\n")
+    write_text(path, json.dumps({**header, "versions": versions, "rows": rows, "best": known}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

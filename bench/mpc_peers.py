@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -461,9 +462,12 @@ def main() -> None:
     """Answer the request on standard input."""
     name, request = sys.argv[1], json.loads(sys.stdin.read())
     if request.get("available"):
-        modules = {"IPOPT": "casadi", "acados": "acados_template", "Crocoddyl": "crocoddyl", "TinyMPC": "tinympc"}
-        __import__(modules[name])
-        answer: Any = True
+        module = {"IPOPT": "casadi", "acados": "acados_template", "Crocoddyl": "crocoddyl", "TinyMPC": "tinympc"}[name]
+        __import__(module)
+        try:
+            answer: Any = version(module)
+        except PackageNotFoundError:
+            answer = "from its repository"
     else:
         answer = fly_tier(name, request) if "warm" in request else solve_tier(name, request)
     print("\n" + json.dumps(answer), flush=True)

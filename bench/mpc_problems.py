@@ -4,9 +4,9 @@
         plan.goals = shaped_goals(problem, horizon)        # (N + 1, 9): p, v and b₃ of the reference
         rollout_cost(body, problem, controls)              # of inputs (N, 4), one thrust per rotor
 
-67 problems of each tier start at (0, 0, 1): velocity and body rate uniform in a ball, tilt about a uniform azimuth, uniform yaw, and
-a target uniform in a box of 4 × 4 × 2 m around the start. The cost is that of the iLQR document for rotor thrusts, the goals
-are its shaped path. `derivative`, `step` and `residuals` take numbers or the symbols of CasADi.
+67 problems of each tier start at (0, 0, 1): velocity and body rate uniform in a ball, tilt about a uniform azimuth, uniform
+yaw, and a target uniform in a box of 4 × 4 × 2 m around the start. The cost is that of the iLQR document for rotor thrusts,
+the goals are its shaped path. `derivative`, `step` and `residuals` take numbers or the symbols of CasADi.
 """
 
 from collections.abc import Callable, Sequence
