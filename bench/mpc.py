@@ -1,19 +1,25 @@
-"""Measure iLQR: one iteration, a real-time iteration, a cold solution, batches; and Crocoddyl's FDDP on the same problem.
+"""Measure MPC: one iteration, real-time iterations, a cold solution, batches; and Crocoddyl's FDDP on the same problem.
 
     python bench/mpc.py                 the rows for this CPU, and Crocoddyl's in bench/.venv
     python bench/mpc.py --gpu FILE      batches in JAX on its default device, written to FILE; needs NumPy and JAX only
 
 The problem shared with Crocoddyl: a Crazyflie without drag, from hover to a point 1 m ahead and 0.5 m up, one thrust per rotor,
 40 steps of 0.05 s, the same goals, weights and step sizes. Crocoddyl's cost uses its own residuals of state and control, in
-body axes and with the tilt as an angle, so the two final costs are close but not equal. Its "euler" is semi-implicit, and its
-RK4 also integrates the cost.
+body axes and with the tilt as an angle, so the two final costs are close but not equal. Its RK4 also integrates the cost. The
+second integrator is the explicit midpoint method, which both have; Crocoddyl's Euler is semi-implicit, ours is not.
+`mpc_compare.py` compares solutions of the same problems.
 """
 
 import json
+import math
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import MagicMock
 
 import numpy as np
 from peer_process import PYTHON, run_peer
@@ -25,16 +31,24 @@ REPEATS = 200
 
 def rows(python: Path = PYTHON) -> list[dict[str, Any]]:
     """Measure the rows of the bench."""
-    return [*single_problems(), *batches(), *against_crocoddyl(python)]
+    return [*single_problems(), *constrained_problems(), *batches(), *against_crocoddyl(python)]
+
+
+def bench_constraints() -> list[Any]:
+    """Return limits of tilt and body rates and two spheres, one of which moves; none is active at the bench's solutions."""
+    from samara.control.mpc import keep_out_sphere, max_body_rate, max_tilt
+
+    spheres = [
+        keep_out_sphere((0.5, 1.0, 1.0), 0.4),
+        keep_out_sphere((-0.7, -0.2, 1.0), 0.3, velocity=(0.2, 0.0, 0.0)),
+    ]
+    return [max_tilt(1.0), max_body_rate(8.0), *spheres]
 
 
 def single_problems() -> list[dict[str, Any]]:
     """Measure one problem on one core."""
     import samara
     from samara.control.mpc import MPC
-    from samara.core.algebra import Vec3
-    from samara.core.tree import flatten
-    from samara.physics.types import Reference
 
     vehicle = samara.vehicle("crazyflie_documented")
     state, _ = samara.hover(vehicle)
@@ -45,11 +59,8 @@ def single_problems() -> list[dict[str, Any]]:
     compile_seconds = time.perf_counter() - begin
     short_horizon = MPC(vehicle, tolerance=0.0)
     warm_start = short_horizon.solve(state, target)
-    short_horizon(state, target, vehicle, short_horizon.initial_state)
-    controller_state = short_horizon.initial_state._replace(controls=warm_start.controls)
-    solver, batch_controller = long_horizon._solver, short_horizon.batch_controller(vehicle, 1)
-    state_columns = np.array(flatten(state))[:, None]
-    reference_columns = np.repeat(np.array(flatten(Reference(Vec3(*target))))[None, :, None], 21, axis=0)
+    _, controller_state = short_horizon(state, target, vehicle, short_horizon.initial_state)  # a cold start
+    solver = long_horizon._solver
 
     def one_iteration() -> float:
         """Time the second iteration: the first starts at hover, where many terms are zero."""
@@ -70,10 +81,79 @@ def single_problems() -> list[dict[str, Any]]:
         ),
         _row(
             "iLQR as a controller on arrays, N = 20",
-            best(lambda: batch_controller.run(state_columns, reference_columns), REPEATS),
+            min(flight_seconds(short_horizon, state, target) for _ in range(20)),
         ),
         _row("iLQR, 12 iterations from cold, N = 20", best(lambda: short_horizon.solve(state, target), REPEATS)),
     ]
+
+
+def flight_seconds(mpc: Any, state: Any, target: tuple[float, float, float], ticks: int = 100) -> float:
+    """Time a tick of the controller on arrays, in a flight of the prediction model, after the cold start."""
+    from samara.core.algebra import Vec3
+    from samara.core.tree import flatten, unflatten
+    from samara.physics.types import Reference
+
+    model = replace(mpc.model, dt=mpc.period)
+    controller, body = mpc.batch_controller(mpc.vehicle, 1), unflatten(model.template, iter(flatten(state)))
+    references = np.repeat(np.array(flatten(Reference(Vec3(*target))))[None, :, None], mpc.horizon + 1, axis=0)
+    seconds = 0.0
+    for tick in range(ticks + 1):
+        columns = np.array(flatten((*body[:4], *state[4:])))[:, None]
+        begin = time.perf_counter()
+        controller.run(columns, references)
+        seconds += time.perf_counter() - begin if tick else 0.0
+        body = model.step(body, tuple(controller._rows["previous"][0].tolist()))
+    return seconds / ticks
+
+
+def constrained_problems() -> list[dict[str, Any]]:
+    """Measure real-time iterations with and without constraints, and what `solve` adds to its compiled calls."""
+    import samara
+    from samara.control.mpc import MPC
+
+    vehicle = samara.vehicle("crazyflie_documented")
+    state, _ = samara.hover(vehicle)
+    target, measurements = (1.0, 0.3, 1.5), []
+    for horizon in (20, 40):
+        calls, seconds = [], [math.inf, math.inf]
+        for constraints in ((), bench_constraints()):
+            mpc = MPC(vehicle, horizon=horizon, tolerance=0.0, constraints=constraints)
+            warm_start = mpc.solve(state, target)
+            calls.append(
+                lambda mpc=mpc, warm_start=warm_start: mpc.solve(
+                    state, target, warm_start=warm_start, shift=0.01, iterations=1
+                )
+            )
+            if not constraints:
+                overhead = _python_overhead(mpc, calls[0])
+        for _ in range(REPEATS // 10):  # alternately, so that other load affects both
+            seconds = [min(before, best(call, 20)) for before, call in zip(seconds, calls, strict=True)]
+        plain, constrained = seconds
+        measurements += [
+            _row(f"MPC, Python overhead of solve, N = {horizon}", overhead),
+            _row(
+                f"MPC, real-time iteration with tilt, rate and two obstacles, N = {horizon}",
+                constrained,
+                ratio=constrained / plain,
+                unconstrained_us=1e6 * plain,
+            ),
+        ]
+    return measurements
+
+
+def _python_overhead(mpc: Any, solve: Any) -> float:
+    """Time of `solve` minus that of its compiled calls: goals, the first rollouts, and one iteration."""
+    solver, goals = mpc._solver, mpc._goals._point_goals
+    solve()
+    iteration = solver._calls().iteration
+    return best(solve, 10 * REPEATS) - sum(
+        best(call, 10 * REPEATS)
+        for call in (
+            lambda: goals._loops.call(goals._table, goals._steps),
+            lambda: solver._code.plain.rollout.call(solver._warm, solver.horizon),
+            iteration,
+        )
+    )
 
 
 def batches(count: int = 4096) -> list[dict[str, Any]]:
@@ -81,18 +161,22 @@ def batches(count: int = 4096) -> list[dict[str, Any]]:
     import samara
     from samara.control.mpc import MPC
 
-    mpc = MPC(samara.vehicle("crazyflie_documented"))
+    vehicle, measurements = samara.vehicle("crazyflie_documented"), []
     states, targets = some_problems(count)
-    measurements = []
-    for dtype in ("float32", "float64"):
+    for label, dtype, constraints in (
+        ("", "float32", ()),
+        ("", "float64", ()),
+        (" with constraints", "float32", bench_constraints()),
+    ):
+        mpc = MPC(vehicle, constraints=constraints)
         warm_start = mpc.solve_batch(states, targets, layout="wxyz", dtype=dtype)
-        solve_again = lambda dtype=dtype, warm_start=warm_start: mpc.solve_batch(  # noqa: E731
+        solve_again = lambda mpc=mpc, dtype=dtype, warm_start=warm_start: mpc.solve_batch(  # noqa: E731
             states, targets, layout="wxyz", dtype=dtype, warm_start=warm_start, iterations=1
         )
         seconds = best(solve_again, 10)
         measurements.append(
             _row(
-                f"iLQR, real-time iterations of {count} problems in lanes, N = 20, {dtype}",
+                f"iLQR, real-time iterations of {count} problems in lanes{label}, N = 20, {dtype}",
                 seconds / count,
                 per_s=count / seconds,
             )
@@ -121,7 +205,7 @@ def against_crocoddyl(python: Path) -> list[dict[str, Any]]:
     state, _ = samara.hover(vehicle)
     target, weights = (1.0, 0.0, 1.5), {"thrust_weight": 300.0, "torque_weight": 0.0, "smoothing_weight": 0.0}
     measurements = []
-    for integrator in ("rk4", "euler"):
+    for integrator in ("rk4", "midpoint"):
         mpc = MPC(
             vehicle,
             horizon=HORIZON,
@@ -227,10 +311,8 @@ def crocoddyl_rows(problem: dict[str, Any]) -> list[dict[str, Any]]:
         dynamics = crocoddyl.DifferentialActionModelFreeFwdDynamics(state, actuation, costs)
         if terminal:
             return crocoddyl.IntegratedActionModelEuler(dynamics, 0.0)
-        if problem["integrator"] == "rk4":
-            action = crocoddyl.IntegratedActionModelRK(dynamics, crocoddyl.RKType.four, DT)
-        else:
-            action = crocoddyl.IntegratedActionModelEuler(dynamics, DT)
+        order = crocoddyl.RKType.four if problem["integrator"] == "rk4" else crocoddyl.RKType.two
+        action = crocoddyl.IntegratedActionModelRK(dynamics, order, DT)
         action.u_lb, action.u_ub = np.array(problem["low"]), np.array(problem["high"])
         return action
 
@@ -264,20 +346,44 @@ def crocoddyl_rows(problem: dict[str, Any]) -> list[dict[str, Any]]:
 # JAX -----------------------------------------------------------------------------------------------------------------
 
 
+class GpuBatch(NamedTuple):
+    """A batch to measure: from the guess or from the solution of 12 iterations, with or without constraints."""
+
+    dtype: str
+    iterations: int
+    count: int
+    start: str = "hover"  # "hover" rolls hover thrust out, "cold" starts from the guess, "warm" from a solution
+    constrained: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the row."""
+        start = {"hover": "", "cold": " from cold", "warm": " from a solution"}[self.start]
+        constraints = " with constraints" if self.constrained else ""
+        return f"{self.iterations} iterations of {self.count} problems{start}{constraints}, N = 20, {self.dtype}"
+
+
 GPU_BATCHES = (
-    ("float32", 5, 65536),
-    ("float32", 1, 65536),
-    ("float32", 12, 65536),
-    ("float32", 5, 4096),
-    ("float64", 5, 65536),
+    *(
+        GpuBatch("float32", iterations, 65536, start, constrained)
+        for constrained in (False, True)
+        for iterations, start in ((12, "cold"), (1, "warm"))
+    ),
+    GpuBatch("float32", 5, 65536),
+    GpuBatch("float32", 5, 4096),
+    GpuBatch("float64", 5, 65536),
 )
 
 
-def gpu(path: Path, batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> None:
-    """Measure batches in JAX from cold, with the limits of the iLQR document, so that only JAX is needed."""
+def gpu(path: Path, batches: Sequence[GpuBatch] = GPU_BATCHES, repeats: int = 10) -> None:
+    """Measure batches in JAX, with the limits of the iLQR document, so that only JAX is needed."""
     import jax
 
     import samara
+
+    if find_spec("llvmlite") is None:  # imported by the modules of the solver, and not used here
+        for module in ("llvmlite", "llvmlite.ir", "llvmlite.binding"):
+            sys.modules[module] = MagicMock()
     from samara.control.mpc.batch_jax import PointTargets, ProblemBatch, jax_solver, point_goals
     from samara.control.mpc.cost import CostParameters, cost_structure, vehicle_problem
     from samara.control.mpc.options import CostWeights, MpcOptions, Shaping
@@ -287,35 +393,54 @@ def gpu(path: Path, batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> 
 
     vehicle = samara.vehicle("crazyflie_documented")
     model = build_prediction_model(vehicle, MpcOptions(dt=DT, limits=DOCUMENTED_LIMITS))
-    parameters = CostParameters(CostWeights(torque_weight=5.3e5), model.hover_input, *model.limits, (), -1.0)
-    problem = vehicle_problem(model, cost_structure(parameters))
-    step_sizes = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
-    measurements = []
-    for dtype, iterations, count in batches:
-        states, targets = some_problems(count)
-        hover = np.array(model.hover_input)
-        controls = np.broadcast_to(hover[:, None], (20, 4, count))
-        point_targets = PointTargets(targets, np.zeros(count), Shaping())
-        batch = ProblemBatch(
-            states, point_targets, np.broadcast_to(hover[:, None], (4, count)), controls, np.zeros((4, 16))
+    step_sizes, horizon, goals = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05), 20, point_goals(model, 20)
+    hover, measurements, cold_controls = np.array(model.hover_input), [], {}
+    for batch in batches:
+        constraints = bench_constraints() if batch.constrained else []
+        parameters = CostParameters(
+            CostWeights(torque_weight=5.3e5),
+            model.hover_input,
+            *model.limits,
+            max_change=(),
+            constraint_values=tuple(constraint.values for constraint in constraints),
+            soft_weights=(),
         )
-        solve = jax_solver(problem, 20, iterations, step_sizes, dtype, point_goals(model, 20))
-        batch = jax.device_put(batch)
+        problem = vehicle_problem(model, cost_structure(parameters, constraints, model))
+        states, targets = some_problems(batch.count)
+        key = (batch.dtype, batch.count, batch.constrained)
+        controls = np.broadcast_to(hover[:, None], (horizon, len(hover), batch.count))
+        if batch.start == "warm":
+            controls = cold_controls[key]
+        arguments = jax.device_put(
+            ProblemBatch(
+                states,
+                PointTargets(targets, np.zeros(batch.count), Shaping()),
+                np.broadcast_to(hover[:, None], (len(hover), batch.count)),
+                controls,
+            )
+        )
+        solve = jax_solver(
+            problem, horizon, batch.iterations, step_sizes, batch.dtype, goals, model.dt, cold=batch.start == "cold"
+        )
 
-        def call(solve: Any = solve, batch: Any = batch) -> Any:
-            return jax.block_until_ready(solve(batch, flatten(parameters), 1e-4))
+        def call(solve: Any = solve, arguments: Any = arguments, parameters: Any = parameters) -> Any:
+            return jax.block_until_ready(solve(arguments, flatten(parameters), 1e-4))
 
         begin = time.perf_counter()
         result = call()
         compile_seconds = time.perf_counter() - begin
-        seconds = best(call, 10)
+        if batch.start == "cold":
+            cold_controls[key] = np.asarray(result.controls)
+        seconds = best(call, repeats)
         measurements.append(
             _row(
-                f"iLQR in JAX, {iterations} iterations of {count} problems, N = 20, {dtype}",
-                seconds / count,
-                per_s=count / seconds,
+                f"iLQR in JAX, {batch.name}",
+                seconds / batch.count,
+                per_s=batch.count / seconds,
                 compile_s=compile_seconds,
                 median_cost=float(np.median(np.asarray(result.cost))),
+                converged_fraction=float(np.mean(np.asarray(result.converged))),
+                largest_violation=float(np.max(np.asarray(result.violation))),
             )
         )
         print(json.dumps(measurements[-1]), flush=True)
