@@ -5,14 +5,11 @@ warm-started real-time iteration, is written here. It is that of `Solver.begin` 
 """
 
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, Pass, compile_loops
+from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, LoopElement, Pass, compile_loops
 from samara.control.mpc import MPC
 from samara.control.mpc.batch_cpu import BatchLoops, batch_loops
 from samara.control.mpc.flight import split_shift
@@ -24,12 +21,15 @@ from samara.core.algebra import ZERO
 from samara.core.atomic_files import write_text
 from samara.core.tree import flatten
 from samara.core.version import __version__
+from samara.export.c_figures import count_instructions
 from samara.export.c_loops import array_sizes, constant_array, loops_code
 from samara.export.c_syntax import comment, float_decimal
 
 C_PREFIX = "samara_mpc"
 POINTERS = ("nominal", "tried")  # trajectories; the two change places
+CHOICE_FIELDS = ("accepted", "index", "alpha")
 FLOAT_BYTES = 4
+COUNTED_CALLS = 10
 STATE_ORDER = "position [m] and velocity [m/s] in the world, attitude w, x, y, z, body rates [rad/s]"
 
 
@@ -54,8 +54,28 @@ def write_mpc_c(mpc: MPC, folder: str | Path) -> ExportedMpc:
     header, source = Path(folder) / f"{C_PREFIX}.h", Path(folder) / f"{C_PREFIX}.c"
     write_text(header, code.header)
     write_text(source, code.source)
-    constants, variables = (sum(sizes) * FLOAT_BYTES for sizes in (map(len, code.constants.values()), code.sizes.values()))
+    constants, variables = (
+        sum(sizes) * FLOAT_BYTES for sizes in (map(len, code.constants.values()), code.sizes.values())
+    )
     return ExportedMpc(header, source, constants, variables)
+
+
+def instructions_per_iteration(exported: ExportedMpc) -> float | None:
+    """Return the instructions of one iteration on this machine, towards a point at one metre; None without a tool."""
+    program = f"""#include "{C_PREFIX}.h"
+int main(void)
+{{
+    const float state[{C_PREFIX.upper()}_STATES] = {{[6] = 1.0f}}, target[3] = {{1.0f, 0.0f, 0.0f}};
+    float input[{C_PREFIX.upper()}_INPUTS];
+    int i;
+
+    {C_PREFIX}_init();
+    for (i = 0; i < {COUNTED_CALLS}; i++)
+        (void){C_PREFIX}_solve(state, target, 0.0f, input);
+    return 0;
+}}
+"""
+    return count_instructions(exported.source, program, f"{C_PREFIX}_solve", COUNTED_CALLS)
 
 
 class _MpcCode:
@@ -98,19 +118,18 @@ class _MpcCode:
         self.source = _source(mpc, traced.gains, self.constants, self.sizes, functions)
 
 
-def _join_derivatives(
-    derivatives: tuple[ArrayLoop, ...], backward: tuple[ArrayLoop, ...]
-) -> tuple[ArrayLoop, ...]:
+def _join_derivatives(derivatives: tuple[ArrayLoop, ...], backward: tuple[ArrayLoop, ...]) -> tuple[ArrayLoop, ...]:
     """Join the derivatives of a stage to its backward step, with memory for those of one stage instead of the horizon."""
     end, stages = backward
     passes = (*(loop_pass for loop in derivatives for loop_pass in loop.passes), *stages.passes)
     return end, stages._replace(passes=tuple(_reuse_stage(loop_pass) for loop_pass in passes))
 
 
-def _reuse_stage(loop_pass: Pass) -> Pass:
+def _reuse_stage(loop_pass: LoopElement) -> Pass:
     def fixed(arrays: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
         return tuple(array._replace(step_stride=0) if array.name == "stages" else array for array in arrays)
 
+    assert isinstance(loop_pass, Pass)
     return loop_pass._replace(inputs=fixed(loop_pass.inputs), outputs=fixed(loop_pass.outputs))
 
 
@@ -180,9 +199,9 @@ def _source(
     mpc: MPC, gains: int, constants: dict[str, Sequence[float]], sizes: dict[str, int], functions: Sequence[str]
 ) -> str:
     problem, (shift, fraction) = mpc.problem, split_shift(mpc.period, mpc.model.dt, mpc.horizon)
-    has_data, is_constrained = problem.sizes.data > problem.goal_size, problem.sizes.constraints > 0
-    choice = ", ".join(f"CHOICE_{name.upper()}" for name in RolloutChoice._fields[:3])
-    numbers = {
+    shifted, is_constrained = problem.sizes.data - problem.goal_size - 1, problem.sizes.constraints > 0
+    has_data = shifted >= 0
+    numbers: dict[str, str | int] = {
         "STATES": f"{C_PREFIX.upper()}_STATES",
         "INPUTS": f"{C_PREFIX.upper()}_INPUTS",
         "HORIZON": f"{C_PREFIX.upper()}_HORIZON",
@@ -191,15 +210,18 @@ def _source(
         "GAINS": gains,
         "FEEDFORWARD": gains - problem.sizes.command,
         "SHIFT": shift,
-        **({"DATA": problem.sizes.data, "GOAL": problem.goal_size, "SHIFTED": problem.sizes.data - problem.goal_size - 1}
-           if has_data else {}),
+        **{f"CHOICE_{name.upper()}": k for k, name in enumerate(RolloutChoice._fields) if name in CHOICE_FIELDS},
     }
+    if has_data:
+        numbers |= {"DATA": problem.sizes.data, "GOAL": problem.goal_size, "SHIFTED": shifted}
     variables = [f"static float {name}[{size}];" for name, size in sizes.items() if name != "trajectories"]
     replacements = {
         "PREFIX": C_PREFIX,
         "SIGNATURE": _signature(),
         "FRACTION": float_decimal(fraction),
-        "RESET_DATA": _RESET_DATA.replace("DT", f"{C_PREFIX.upper()}_DT").replace("PENALTY", float_decimal(INITIAL_PENALTY))
+        "RESET_DATA": _RESET_DATA.replace("DT", f"{C_PREFIX.upper()}_DT").replace(
+            "PENALTY", float_decimal(INITIAL_PENALTY)
+        )
         if has_data
         else "",
         "SHIFT_DATA": "\n    shift_rows(goals + GOAL + 1, HORIZON + 1, DATA, SHIFTED);" if is_constrained else "",
@@ -207,10 +229,11 @@ def _source(
     }
     sequence = re.sub(r"@(\w+)@", lambda match: replacements[match[1]], _SEQUENCE)
     sections = [
-        comment(f"See {C_PREFIX}.h. Written by Samara {__version__}; the functions before `roll_out` are traced programs."),
+        comment(
+            f"See {C_PREFIX}.h. Written by Samara {__version__}; the functions before `roll_out` are traced programs."
+        ),
         f'#include "{C_PREFIX}.h"\n\n#include <math.h>',
-        "enum {\n" + "\n".join(f"    {name} = {value}," for name, value in numbers.items()) + f"\n    {choice}\n}};"
-        .replace(RolloutChoice._fields[0].upper(), f"{RolloutChoice._fields[0].upper()} = 0", 1),
+        "enum {\n" + ",\n".join(f"    {name} = {value}" for name, value in numbers.items()) + "\n};",
         *(constant_array(name, values) for name, values in constants.items()),
         "\n".join(variables),
         "/* Row 0: the previous input; row k + 1: state and input of step k. */\n"

@@ -302,7 +302,9 @@ def _struct_members(rotors: int, derivatives: str) -> tuple[Variables, Variables
     state = [(f"{name}[{k}]", f"state->{name}[{k}]") for name, count in fields for k in range(count)]
     reference = [(f"wanted_{name}[{k}]", f"reference->{name}[{k}]") for name in derivatives for k in range(3)]
     reference.append(("wanted_yaw", "reference->yaw"))
-    return Variables(*zip(*state, strict=True)), Variables(*zip(*reference, strict=True))
+    groups = ([*zip(*group, strict=True)] for group in (state, reference))
+    state_members, reference_members = (Variables(names, places) for names, places in groups)
+    return state_members, reference_members
 
 
 def _signature() -> str:

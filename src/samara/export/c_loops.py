@@ -7,7 +7,7 @@ their inputs are read from the arrays where they are needed, except those that t
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, Pass
+from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, LoopElement, Pass
 from samara.compiler.trace.program import Program, combine_factors
 from samara.export.c_syntax import C_FLOAT, FunctionBody, Variables, float_decimal, float_literals, wrap_words
 
@@ -74,7 +74,7 @@ def constant_array(name: str, values: Sequence[float]) -> str:
     return f"static const float {name}[{len(values)}] = {{\n{numbers}\n}};"
 
 
-def _pass_code(name: str, loop_pass: Pass, pointers: tuple[str, ...]) -> PassCode:
+def _pass_code(name: str, loop_pass: LoopElement, pointers: tuple[str, ...]) -> PassCode:
     if not isinstance(loop_pass, Pass) or loop_pass.width != 1 or loop_pass.condition is not None:
         raise ValueError(f"{name}: expected a pass of one lane without a condition to export as C")
     program = loop_pass.program

@@ -85,8 +85,16 @@ def batch_code(problem: Problem, dtype: str, sizes: int, shooting: bool, width: 
     width = width or vector_width(dtype)
     traced = batch_loops(problem, sizes, shooting, width)
     compiled = {name: compile_loops(loop, dtype) for name, loop in traced.loops.items()}
-    phases: dict[str, CompiledLoops | None] = {"update": None, "guess": None, **compiled}
-    return BatchCode(**phases, width=width, stage=traced.stage, gains=traced.gains, curvature=traced.curvature)
+    update, guess = (compiled.pop(name, None) for name in ("update", "guess"))
+    return BatchCode(
+        **compiled,
+        update=update,
+        guess=guess,
+        width=width,
+        stage=traced.stage,
+        gains=traced.gains,
+        curvature=traced.curvature,
+    )
 
 
 def batch_loops(problem: Problem, sizes: int, shooting: bool, width: int) -> BatchLoops:
