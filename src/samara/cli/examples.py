@@ -57,6 +57,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "export c": ("samara export c crazyflie", "samara export c iris -o firmware"),
     "export vehicle": ("samara export vehicle iris", "samara export vehicle iris --js -o web"),
     "export policy": ("samara export policy universal", "samara export policy policy --crazyflie -o app"),
+    "export mpc": ("samara export mpc --c", "samara export mpc --c --max-tilt 30 --inputs rotors --crazyflie -o app"),
     "export engine": ("samara export engine", "samara export engine --js -o web"),
     "export rigid-body": ("samara export rigid-body", "samara export rigid-body --motor-lag 0.05 --js -o web"),
     "export web": ("samara export web", "samara export web crazyflie iris -o fly.html"),

@@ -1,6 +1,8 @@
 """`samara export`: equations and recordings for other programs."""
 
+import math
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +17,7 @@ from samara.cli.options import (
     argument,
     option,
     out_option,
+    vehicle_option,
 )
 from samara.scenario.changes import trained_vehicle
 
@@ -133,6 +136,80 @@ def _export_px4_nn(policy: "Policy", vehicle: "Model", out: Path) -> None:
     for name, value in written.parameters.items():
         say(f"set    {name} {value:.7g}")
     say("build  with control_net.cpp and .hpp in src/modules/mc_nn_control; the drone comes to rest facing east")
+
+
+class MpcInputs(StrEnum):
+    """Inputs of a predicted vehicle."""
+
+    WRENCH = "wrench"
+    ROTORS = "rotors"
+
+
+@app.command("mpc")
+def export_mpc(
+    vehicle: Annotated[str, vehicle_option("crazyflie")] = "crazyflie",
+    horizon: Annotated[int, option("--horizon", "Steps of the prediction.", min=1)] = 20,
+    dt: Annotated[float, option("--dt", "Duration of a step of the prediction [s].")] = 0.05,
+    period: Annotated[float, option("--period", "Time between two calls [s].")] = 0.02,
+    inputs: Annotated[
+        MpcInputs, option("--inputs", "Inputs: collective thrust and torques, or the thrust of each rotor.")
+    ] = MpcInputs.WRENCH,
+    max_tilt: Annotated[
+        float | None, option("--max-tilt", "Maximum tilt [deg], as a constraint; default: no limit.")
+    ] = None,
+    step_sizes: Annotated[
+        str, option("--step-sizes", "Step sizes of the line search in (0, 1], separated by commas.")
+    ] = "1,0.5,0.1",
+    c: Annotated[bool, option("--c", "Write C99, the only format so far.", show_default=False)] = True,
+    crazyflie: Annotated[
+        bool,
+        option("--crazyflie", "Also write a Crazyflie app that flies it; its rotors must be those of a Crazyflie."),
+    ] = False,
+    out: OutFolder = Path("out"),
+) -> None:
+    """Write model-predictive control to a point as dependency-free C99 in single precision with static memory: one
+    real-time iteration within the limits of inputs and tilt. Prints memory, code size, stack and instructions."""
+    from samara import vehicle as load
+    from samara.control.mpc import MPC
+    from samara.control.mpc_c import C_PREFIX, instructions_per_iteration, write_mpc_c
+    from samara.export.c_figures import CORTEX_M4F, HOST, measure_code
+
+    try:
+        line_search = tuple(float(text) for text in step_sizes.split(","))
+    except ValueError:
+        raise ValueError(
+            f"--step-sizes = {step_sizes!r:.60}: expected numbers in (0, 1], separated by commas"
+        ) from None
+    mpc = MPC(
+        load(vehicle),
+        horizon=horizon,
+        dt=dt,
+        period=period,
+        inputs=inputs.value,
+        max_tilt=None if max_tilt is None else math.radians(max_tilt),
+        line_search=line_search,
+    )
+    if crazyflie:
+        from samara.link.deploy.crazyflie_mpc import APP, write_crazyflie_mpc
+
+        exported = write_crazyflie_mpc(mpc, out)
+        say(f"app    {out / APP}: cd {out} && make CRAZYFLIE_BASE=/path/to/crazyflie-firmware")
+    else:
+        exported = write_mpc_c(mpc, out)
+    say(f"header {exported.header}\nsource {exported.source}")
+    say(f"memory {exported.constant_bytes} bytes of constants, {exported.state_bytes} bytes of variables")
+    for name, compiler in (("this machine", HOST), ("Cortex-M4F", CORTEX_M4F)):
+        for optimisation in ("-O2", "-Os"):
+            figures = measure_code(exported.source, f"{C_PREFIX}_solve", compiler, optimisation)
+            if figures is None:
+                say(f"code   not measured for {name}: {compiler[0]} is not there, or is not a GCC")
+                break
+            say(f"code   {figures.code_bytes} bytes, stack {figures.stack_bytes} bytes: {name}, {optimisation}")
+    instructions = instructions_per_iteration(exported)
+    if instructions is None:
+        say("count  instructions are not counted: that needs cc and valgrind")
+    else:
+        say(f"count  {instructions:.0f} instructions per iteration on this machine, without vector instructions")
 
 
 @app.command("engine")

@@ -26,7 +26,17 @@ from samara.core.block_ops import Layer
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.version import __version__
-from samara.export.c_syntax import FUNCTIONS, WIDTH, FunctionBody, LanguageSyntax, Term, Variables, array, comment
+from samara.export.c_syntax import (
+    C_FLOAT,
+    FunctionBody,
+    Term,
+    Variables,
+    array,
+    comment,
+    float_decimal,
+    float_literals,
+    wrap_words,
+)
 from samara.physics.frames import enu_from_ned, state_enu_flu_from_ned_frd, yaw_enu_from_ned
 from samara.physics.multirotor import state_at_rest
 from samara.physics.rotors.actuator import Lag, lag_step, saturate_speed, speed_from_command
@@ -134,18 +144,9 @@ def advance_rotors(rotors: RotorSpeeds, dt: Scalar, motors: tuple[Lag, ...]) -> 
     return rotors._replace(speed=tuple(lag_step(speed, target, dt, motor) for speed, target, motor in speeds))
 
 
-C_FLOAT = LanguageSyntax(
-    {operation: f"{name}f" for operation, name in FUNCTIONS.items()},
-    "NAN",
-    "INFINITY",
-    "const float",
-    "const int",
-    "(void){};",
-)
 C_PREFIX = "samara_policy"
 REFERENCE_DERIVATIVES = "pvaj"  # of a reference: position and its derivatives
 OBSERVATIONS_WITHOUT_ROTORS = ("state_error", "raptor", "px4_nn")  # observations that contain no rotor speeds
-FLOAT_LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?![\w.])")
 ACTIVATION_CODE = {
     "linear": "",
     "relu": "y[i] = total > 0.0f ? total : 0.0f;",
@@ -279,14 +280,14 @@ def _source(policy: Policy, vehicle: Vehicle, boundary: PolicyInterface) -> tupl
         array("after", [f"held[{k}]" for k in range(state_size)]),
     ]
     body = _LayerBody(program, inputs, outputs, C_FLOAT, small_stack=boundary.small_stack)
-    lines = [FLOAT_LITERAL.sub(r"\1f", line) for line in body.lines]
-    initial_values = ", ".join(_decimal(x) for x in flatten(policy_state))
+    lines = [float_literals(line) for line in body.lines]
+    initial_values = ", ".join(float_decimal(x) for x in flatten(policy_state))
     sections = [
         comment(f"Written by Samara {__version__}; see {C_PREFIX}.h."),
         f'#include "{C_PREFIX}.h"\n\n#include <math.h>\n#include <string.h>',
         *(_table(k, layer) for k, layer in enumerate(body.tables)),
         *(_layer_function(name) for name in dict.fromkeys(layer.activation for layer in body.tables)),
-        f"static const float start[{state_size}] = {{\n{_wrap_lines(initial_values)}\n}};",
+        f"static const float start[{state_size}] = {{\n{wrap_words(initial_values)}\n}};",
         f"void {C_PREFIX}_start({C_PREFIX}_memory *memory) {{\n    memcpy(memory->held, start, sizeof start);\n}}",
         f"{_signature()} {{\n    float after[{state_size}];\n"
         + "".join(f"    {line}\n" for line in lines)
@@ -301,7 +302,9 @@ def _struct_members(rotors: int, derivatives: str) -> tuple[Variables, Variables
     state = [(f"{name}[{k}]", f"state->{name}[{k}]") for name, count in fields for k in range(count)]
     reference = [(f"wanted_{name}[{k}]", f"reference->{name}[{k}]") for name in derivatives for k in range(3)]
     reference.append(("wanted_yaw", "reference->yaw"))
-    return Variables(*zip(*state, strict=True)), Variables(*zip(*reference, strict=True))
+    groups = ([*zip(*group, strict=True)] for group in (state, reference))
+    state_members, reference_members = (Variables(names, places) for names, places in groups)
+    return state_members, reference_members
 
 
 def _signature() -> str:
@@ -340,7 +343,7 @@ def _header(policy: Policy, vehicle: Vehicle, state_size: int, boundary: PolicyI
         f"#ifndef {capitals}_H\n#define {capitals}_H",
         '#ifdef __cplusplus\nextern "C" {\n#endif',
         f"#define {capitals}_ROTORS {rotors}",
-        f"#define {capitals}_PERIOD {_decimal(policy.period)} /* [s] between actions in training */",
+        f"#define {capitals}_PERIOD {float_decimal(policy.period)} /* [s] between actions in training */",
         _struct("state", state, _STATE_COMMENT if boundary.measures_rotors else "The state of the drone."),
         _struct(
             "reference",
@@ -395,27 +398,11 @@ def _layer_function(activation: str) -> str:
 
 
 def _table(index: int, layer: Layer) -> str:
-    rows = ",\n".join(f"    {{{', '.join(map(_decimal, row))}}}" for row in layer.weights)
+    rows = ",\n".join(f"    {{{', '.join(map(float_decimal, row))}}}" for row in layer.weights)
     return (
         f"static const float weights_{index}[{layer.rows}][{layer.columns}] = {{\n{rows}\n}};\n"
-        f"static const float bias_{index}[{layer.rows}] = {{\n{_wrap_lines(', '.join(map(_decimal, layer.bias)))}\n}};"
+        f"static const float bias_{index}[{layer.rows}] = {{\n{wrap_words(', '.join(map(float_decimal, layer.bias)))}\n}};"
     )
-
-
-def _decimal(value: float) -> str:
-    """Format with nine digits, which read back as the same float."""
-    text = f"{value:.9g}"
-    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
-
-
-def _wrap_lines(text: str) -> str:
-    lines, line = [], ""
-    for word in text.split(" "):
-        if len(line) + len(word) > WIDTH - 6:
-            lines.append(line)
-            line = ""
-        line = f"{line} {word}".strip()
-    return "\n".join(f"    {wrapped_line}" for wrapped_line in [*lines, line])
 
 
 class CodeMetrics(NamedTuple):

@@ -90,10 +90,23 @@ def _expression(operation: str, arguments: list[Term], dialect: LanguageSyntax) 
 
 
 class Variables(NamedTuple):
-    """Numbers that a function reads or writes: the description and the expression of each."""
+    """Numbers that a function reads or writes: the description and the expression of each.
+
+    Inputs are copied to local variables, unless they are `read_in_place`.
+    """
 
     descriptions: Sequence[str]
     expressions: Sequence[str]
+    read_in_place: bool = False
+
+    def local_name(self, index: int) -> str:
+        """The name of an input in the function."""
+        return self.expressions[index] if self.read_in_place else _flat(self.descriptions[index])
+
+    def target(self, index: int) -> str:
+        """The statement that stores an output, with {} for its value."""
+        description = self.descriptions[index]
+        return f"{self.expressions[index]} = {{}};" + (f" /* {description} */" if description else "")
 
 
 def array(name: str, holds: Sequence[str]) -> Variables:
@@ -113,14 +126,14 @@ class FunctionBody:
         for places, group in zip(outputs, program.outputs, strict=True):
             for k, i in enumerate(group):
                 self.uses[i] += 1
-                self.targets.setdefault(i, []).append(f"{places.expressions[k]} = {{}}; /* {places.descriptions[k]} */")
+                self.targets.setdefault(i, []).append(places.target(k))
         self.terms: list[Term] = []
         self.lines: list[str] = []
         self.names: Counter[str] = Counter()
         read_inputs = sorted({i.location for i in program.instructions if i.operation == "input"})
         for input_group, index in read_inputs:
             places = inputs[input_group]
-            name, place = _flat(places.descriptions[index]), places.expressions[index]
+            name, place = places.local_name(index), places.expressions[index]
             if name != place:
                 self.lines.append(f"{dialect.number} {name} = {place};")
         unused_inputs = [places for k, places in enumerate(inputs) if k not in {group for group, _ in read_inputs}]
@@ -145,7 +158,7 @@ class FunctionBody:
             return literal(instruction.constant, self.dialect)
         if instruction.operation == "input":
             group, index = instruction.location
-            return Term(_flat(inputs[group].descriptions[index]))
+            return Term(inputs[group].local_name(index))
         operands = instruction.arguments
         while True:
             term = _expression(instruction.operation, [self.terms[i] for i in operands], self.dialect)
@@ -179,6 +192,37 @@ def comment(*paragraphs: str) -> str:
 
 
 C = LanguageSyntax(FUNCTIONS, "NAN", "INFINITY", "const double", "const int", "(void){};")
+C_FLOAT = LanguageSyntax(
+    {operation: f"{name}f" for operation, name in FUNCTIONS.items()},
+    "NAN",
+    "INFINITY",
+    "const float",
+    "const int",
+    "(void){};",
+)
+_DOUBLE_LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?![\w.])")
+
+
+def float_literals(line: str) -> str:
+    """Give the numbers in a line of C the suffix of single precision."""
+    return _DOUBLE_LITERAL.sub(r"\1f", line)
+
+
+def float_decimal(value: float) -> str:
+    """Format with nine digits, which read back as the same float."""
+    text = f"{value:.9g}"
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+
+def wrap_words(text: str) -> str:
+    """Break a line of words into indented lines."""
+    lines, line = [], ""
+    for word in text.split(" "):
+        if len(line) + len(word) > WIDTH - 6:
+            lines.append(line)
+            line = ""
+        line = f"{line} {word}".strip()
+    return "\n".join(f"    {wrapped_line}" for wrapped_line in [*lines, line])
 
 
 def c_lines(program: Program, inputs: Sequence[Variables], outputs: Sequence[Variables]) -> list[str]:

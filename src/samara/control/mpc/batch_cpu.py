@@ -50,6 +50,15 @@ from samara.core.tree import flatten
 from samara.core.types import Array
 
 
+class BatchLoops(NamedTuple):
+    """The loops of a tile by name, and the sizes of a stage, of its gains and of the constant part of the Hessian."""
+
+    loops: dict[str, tuple[ArrayLoop, ...]]
+    stage: int
+    gains: int
+    curvature: int
+
+
 class BatchCode(NamedTuple):
     """The calls of a tile, its width, and the sizes of a stage, of its gains and of the constant part of the Hessian."""
 
@@ -73,7 +82,24 @@ def batch_code(problem: Problem, dtype: str, sizes: int, shooting: bool, width: 
 
     `width` is the number of problems in a tile; None for that of the vector registers.
     """
-    size, trace, width = problem.sizes, linearise(problem), width or vector_width(dtype)
+    width = width or vector_width(dtype)
+    traced = batch_loops(problem, sizes, shooting, width, dtype)
+    compiled = {name: compile_loops(loop, dtype) for name, loop in traced.loops.items()}
+    update, guess = (compiled.pop(name, None) for name in ("update", "guess"))
+    return BatchCode(
+        **compiled,
+        update=update,
+        guess=guess,
+        width=width,
+        stage=traced.stage,
+        gains=traced.gains,
+        curvature=traced.curvature,
+    )
+
+
+def batch_loops(problem: Problem, sizes: int, shooting: bool, width: int, dtype: str) -> BatchLoops:
+    """Trace the loops of tiles of a problem, `width` problems in each; the arguments are those of `batch_code`."""
+    size, trace = problem.sizes, linearise(problem)
     constant, varying = ([(i, j) for i, j in entries if j <= i] for entries in trace.curvature[1:])
     stages = StepArray("stages", len(trace.jacobian.varying) + size.width + len(varying), width, 1)
     K = size.command * size.width
@@ -115,12 +141,11 @@ def batch_code(problem: Problem, dtype: str, sizes: int, shooting: bool, width: 
         "constants": (ArrayLoop((constants,), position="start"),),
         "evaluate": evaluate_loops(problem, trajectory),
     }
-    update = compile_loops(multiplier_loops(problem, trajectory), dtype) if size.constraints else None
-    guess = compile_loops(guess_loops(problem, trajectory, start), dtype) if problem.guess is not None else None
-    compiled = {name: compile_loops(loop, dtype) for name, loop in loops.items()}
-    return BatchCode(
-        **compiled, update=update, guess=guess, width=width, stage=stages.row, gains=gains.row, curvature=len(constant)
-    )
+    if size.constraints:
+        loops["update"] = multiplier_loops(problem, trajectory)
+    if problem.guess is not None:
+        loops["guess"] = guess_loops(problem, trajectory, start)
+    return BatchLoops(loops, stages.row, gains.row, len(constant))
 
 
 def _backward(

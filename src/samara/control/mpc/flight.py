@@ -82,7 +82,7 @@ def lead_body_state(body: State, state: State, observer: DisturbanceObserver, ve
 
 
 class PlanModels(NamedTuple):
-    """The prediction model, and the same over the delay of the commands, during which the previous input acts, if there is one."""
+    """The prediction model, and the same over the delay of the commands, if there is one; the previous input acts meanwhile."""
 
     model: PredictionModel
     delayed: PredictionModel | None = None
@@ -302,8 +302,8 @@ class PlannedMotion(Protocol):
 class FlightParts(NamedTuple):
     """The parts of an `MPC` that drones in flight share.
 
-    `wrench` is None if the inputs are (T, τ) or commands. `fallback(state, target, controller_state, push_W)` returns a plan, the
-    command, and the observer of torques.
+    `wrench` is None if the inputs are (T, τ) or commands. `fallback(state, target, controller_state, push_W)` returns a
+    plan, the command, and the observer of torques.
     """
 
     vehicle: Vehicle

@@ -101,6 +101,11 @@ SHAPING, PUSH = (shared_spec("shaping", len(Shaping())), Shaping()), (shared_spe
 
 @lru_cache(maxsize=16)
 def point_goals(model: PredictionModel, row: int, width: int = 1, dtype: str = "float64") -> CompiledLoops:
+    """path, target, shaping, push → goals, path: the compiled `point_goal_loops`"""
+    return compile_loops(point_goal_loops(model, row, width), dtype)
+
+
+def point_goal_loops(model: PredictionModel, row: int, width: int = 1) -> tuple[ArrayLoop, ...]:
     """path, target, shaping, push → goals, path: one step of the horizon per iteration, one problem per lane
 
     `row` is the size of a row of the goals, whose other values are left alone.
@@ -112,7 +117,7 @@ def point_goals(model: PredictionModel, row: int, width: int = 1, dtype: str = "
 
     inputs = ((path.fixed_values(_PATH_SIZE), _PATH), (target.fixed_values(_TARGET_SIZE), _TARGET), SHAPING, PUSH)
     outputs = (StepArray("goals", row, width, 1).step_values(GOAL_SIZE), path.fixed_values(_PATH_SIZE))
-    return compile_loops((ArrayLoop((trace_pass(step, inputs, outputs, width),)),), dtype)
+    return (ArrayLoop((trace_pass(step, inputs, outputs, width),)),)
 
 
 @lru_cache(maxsize=16)

@@ -80,7 +80,7 @@ def write_crazyflie_policy(policy: Policy, vehicle: Vehicle, folder: str | Path)
             "app-config",
             "CONFIG_APP_ENABLE=y\nCONFIG_APP_PRIORITY=1\nCONFIG_APP_STACKSIZE=350\nCONFIG_CONTROLLER_OOT=y\n",
         ),
-        ("Makefile", _MAKEFILE),
+        ("Makefile", MAKEFILE),
     ):
         write_text(Path(folder) / name, text)
     return exported
@@ -91,7 +91,7 @@ def steps_per_action(period: float) -> int:
     return max(1, math.floor(period * STABILIZER_RATE * (1.0 + 1e-6)))
 
 
-_MAKEFILE = """# make CRAZYFLIE_BASE=/path/to/crazyflie-firmware
+MAKEFILE = """# make CRAZYFLIE_BASE=/path/to/crazyflie-firmware
 CRAZYFLIE_BASE ?= ../crazyflie-firmware
 OOT_CONFIG := $(PWD)/app-config
 
