@@ -455,8 +455,9 @@ class BatchController:
         rows["turned"][drone] = flatten(torque_observer or ())
         rows["plan"][drone, : len(controls)], rows["plan"][drone, len(controls) :] = controls, controls[-1]
         rows["previous"][drone], self.prediction[:, :, drone] = controls[0], plan.states[:, :VECTOR_SIZE]
-        rows["multipliers"][drone, : len(plan.multipliers)] = plan.multipliers
-        rows["multipliers"][drone, len(plan.multipliers) :] = plan.multipliers[-1]
+        if plan.multipliers.size:
+            rows["multipliers"][drone, : len(plan.multipliers)] = plan.multipliers
+            rows["multipliers"][drone, len(plan.multipliers) :] = plan.multipliers[-1]
 
     def _load(self, controller_state: MpcState) -> None:
         """Write the state of the first drone's controller into the arrays."""
@@ -464,7 +465,8 @@ class BatchController:
         rows["plan"][0, :horizon], rows["plan"][0, horizon:] = controller_state.controls, controller_state.controls[-1]
         rows["previous"][0], rows["command"][0] = controller_state.previous_input, controller_state.command
         rows["observed"][0] = flatten(controller_state.acceleration_observer or INITIAL_OBSERVER)
-        rows["confirmed"][0] = controller_state.acceleration_observer is not None
+        has_plan = not math.isnan(controller_state.prediction[0, 0])  # without an observer, the only trace of an earlier tick
+        rows["confirmed"][0] = has_plan if not self._shared.gain else controller_state.acceleration_observer is not None
         rows["turned"][0] = flatten(controller_state.torque_observer or self._torque_observer or ())
         rows["time"][0], multipliers = controller_state.time + self._delay, controller_state.multipliers
         if multipliers.size:
@@ -481,5 +483,6 @@ class BatchController:
         )
         controls, prediction = rows["plan"][: self._shared.solver.horizon].copy(), self.prediction[:, :, drone].copy()
         previous, command = (tuple(rows[name].tolist()) for name in ("previous", "command"))
-        multipliers = rows["multipliers"][: len(prediction)].copy()
+        multipliers = rows["multipliers"]
+        multipliers = multipliers[: len(prediction)].copy() if multipliers.size else NO_MULTIPLIERS
         return MpcState(controls, previous, command, time, observer, prediction, torque_observer, multipliers)
