@@ -15,6 +15,7 @@ from support.repository import skip_or_fail
 
 import samara
 from samara.control import MPC
+from samara.control.mpc.constraints import keep_out_sphere, max_speed
 from samara.control.mpc.flight import shift_inputs, split_shift
 from samara.control.mpc.iteration import RolloutChoice
 from samara.control.mpc_c import C_PREFIX, ExportedMpc, instructions_per_iteration, write_mpc_c
@@ -28,6 +29,7 @@ CHOICE_ADDRESS = "float *choice_address(void) { return choice; }"
 STEP_SIZES = (1.0, 0.5, 0.1)
 MOVING = (0.0, 0.0, 1.0, 0.5, -0.3, 0.2, 0.97, 0.1, -0.15, 0.1, 0.5, -0.4, 0.3)
 RESTING = (0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+OBSTACLE_AND_SPEED = (keep_out_sphere((1.0, 0.2, 1.2), 0.3), max_speed(1.5, weight=10.0))
 TARGET, YAW = (3.0, 0.5, 1.5), 0.3
 
 
@@ -107,6 +109,7 @@ def tilt_angle(x: Array) -> float:
         ("crazyflie", {"integrator": "euler", "inputs": "rotors", "max_tilt": math.radians(15.0)}, "-O0"),
         pytest.param("crazyflie", {"max_tilt": math.radians(15.0)}, "-O2", marks=pytest.mark.long),
         pytest.param("crazyflie", {"inputs": "rotors", "max_input_rate": 2.0}, "-Os", marks=pytest.mark.long),
+        pytest.param("crazyflie", {"constraints": OBSTACLE_AND_SPEED}, "-O2", marks=pytest.mark.long),
         pytest.param("iris", {"inputs": "rotors", "max_tilt": math.radians(20.0)}, "-O2", marks=pytest.mark.long),
     ],
 )
@@ -170,6 +173,11 @@ def test_the_code_needs_nothing_but_the_standard_library(tmp_path: Path) -> None
     variables = re.findall(r"^static float (\w+)(?:\[2\])?\[(.+)\];", text, re.MULTILINE)
     sizes = [2 * 7 * 17 if name == "trajectories" else int(size) for name, size in variables]
     assert exported.state_bytes == 4 * sum(sizes)
+
+
+def test_a_delay_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"delay = 0\.02 s: is not exported"):
+        write_mpc_c(MPC(samara.vehicle("crazyflie_documented"), horizon=5, delay=0.02), tmp_path)
 
 
 def _example(tmp_path: Path) -> ExportedMpc:

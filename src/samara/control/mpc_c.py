@@ -46,10 +46,12 @@ def write_mpc_c(mpc: MPC, folder: str | Path) -> ExportedMpc:
     """Write samara_mpc.h and samara_mpc.c: the controller's real-time iteration to a point.
 
     Args:
-        mpc: the controller; its constraints must not depend on time. Disturbance observer, delay and motor lag are not
-            exported.
+        mpc: the controller, without delay; its constraints must not depend on time. The disturbance observer and the
+            compensation of motor lag are not exported.
         folder: directory of the files.
     """
+    if mpc.options.delay > 0.0:
+        raise ValueError(f"delay = {mpc.options.delay:g} s: is not exported; expected an MPC without delay")
     code = _MpcCode(mpc)
     header, source = Path(folder) / f"{C_PREFIX}.h", Path(folder) / f"{C_PREFIX}.c"
     write_text(header, code.header)
@@ -172,7 +174,8 @@ def _header(mpc: MPC) -> str:
     )
     frames = (
         "World: x, y, z up; body: forward, left, up. The quaternion is Hamilton's, scalar first, from body to world. SI "
-        "units, radians. All memory is static: no allocation, one controller for each program, not reentrant."
+        "units, radians. All memory is static: no allocation, one controller for each program, not reentrant. The observer of "
+        "disturbances and the compensation of motor lag, which the controller has in simulations, are not part of it."
     )
     solve = (
         f"Call every PERIOD. state: {STATE_ORDER}. input: {_describe_inputs(mpc)}. Returns 0, or 1 if the state, the target "
