@@ -16,7 +16,7 @@ from jax import lax
 
 from samara.compiler.jax.arrays import precision
 from samara.compiler.jax.folding_scalar import FoldingScalar, fold_tree, new_trace, unfold_leaves
-from samara.control.disturbance_torque import initial_lead_observer
+from samara.control.disturbance_torque import initial_lead_observer, observe
 from samara.control.mpc.flight import (
     INITIAL_OBSERVER,
     QUATERNION_SLICE,
@@ -641,7 +641,9 @@ def flight_controller(controller: "MPC", vehicle: Vehicle) -> FlightController:
         shifted = shift_inputs(controller_state.controls.reshape(horizon, -1, n), *shift)
         batch = ProblemBatch(_rows(body, n, dtype), (), controller_state.previous_input, shifted)
         time = controller_state.time[0]
-        leaves = unfold_leaves(controller.parameters._replace(push_W=push_W, time=time + delay))
+        torque_B = torque.disturbance_B if torque else ZERO
+        values = controller.parameters._replace(push_W=push_W, time=time + delay, torque_B=torque_B)
+        leaves = unfold_leaves(values)
         parameters = unflatten(problem.parameters, iter([jnp.asarray(x, dtype) for x in leaves]))
         saved = shift_inputs(controller_state.multipliers.reshape(horizon + 1, -1, n), *shift)
         data = step_data(problem, jnp.stack(goals, axis=1), model.dt, saved)
@@ -653,7 +655,9 @@ def flight_controller(controller: "MPC", vehicle: Vehicle) -> FlightController:
         has_solution = is_finite & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solution.progress.cost < jnp.inf)
         controls = jnp.where(has_solution, solution.controls, jnp.asarray(hover_input, dtype)[:, None])
         allocated = inputs = fold_tree(hover_input, [*controls[0]], trace)
-        if not model.takes_commands:
+        if model.takes_commands:
+            torque = observe(state, vehicle, torque or None, period) or ()
+        else:
             wrench = model.thrust_and_torque(inputs)
             allocated, torque = compensated_command(wrench, state, torque, vehicle, controller.allocation, period)
         predicted = jnp.where(has_solution, solution.states[:, : len(ZERO)], 0.0)

@@ -21,11 +21,14 @@ import numpy as np
 
 from samara.control.allocation import build_allocation
 from samara.control.controller_type import COUNT, suggest_names
-from samara.control.disturbance_torque import DisturbanceObserver, initial_lead_observer
+from samara.control.disturbance_torque import DisturbanceObserver, initial_lead_observer, observe
 from samara.control.geometric import default_gains
 from samara.control.mpc.batch_cpu import ProblemTile
 from samara.control.mpc.cost import TRACKING_COST, CostParameters, cost_structure, vehicle_problem
 from samara.control.mpc.flight import (
+    CLOCK,
+    PUSH,
+    TORQUE,
     BatchController,
     FlightParts,
     MpcState,
@@ -216,8 +219,9 @@ class MPC:
         self._solver = Solver(self.problem, mpc.horizon, self.parameters, self.line_search)
         self._solver.set_step(mpc.dt)
         self._names = self.problem.all_constraint_names()
-        self._external_acceleration = self._solver.parameters[-len(ZERO) :]
-        self._clock = self._solver.parameters[-len(ZERO) - 1 : -len(ZERO)]
+        self._external_acceleration, self._clock, self._external_torque = (
+            self._solver.parameters[part] for part in (PUSH, CLOCK, TORQUE)
+        )
         self._goals = GoalWriter(self.model, self.shaping, self._solver.goals, self._external_acceleration, mpc.delay)
         self._hover = np.tile(np.array(self.model.hover_input), (mpc.horizon, 1))
         self._tiles: dict[str, tuple[ProblemTile, PointGoalWriter]] = {}
@@ -245,7 +249,7 @@ class MPC:
         require_finite(values, f"values of {name!r}")
         self.constraints = (*self.constraints[:i], constraint, *self.constraints[i + 1 :])
         self.parameters = self.parameters._replace(constraint_values=tuple(c.values for c in self.constraints))
-        self._solver.parameters[: -len(ZERO) - 1] = flatten(self.parameters)[: -len(ZERO) - 1]
+        self._solver.parameters[: TORQUE.start] = flatten(self.parameters)[: TORQUE.start]
         self._tiles.clear()
 
     @property
@@ -284,6 +288,7 @@ class MPC:
             before = tuple(self.model.hover_input if solve_options.before is None else solve_options.before)
             x = flatten(self.plan_models.delayed.step(unflatten(self.model.template, iter(x)), before, Vec3(*push_W)))
         self._external_acceleration[:] = push_W
+        self._external_torque[:] = ZERO if solve_options.turned is None else solve_options.turned.disturbance_B
         self._clock[0] = solve_options.time + self.options.delay
         reason = self._goals.write(target, x, solve_options.time, solve_options.yaw)
         if reason is not None:
@@ -560,7 +565,7 @@ class MPC:
         if not math.isfinite(sum(flatten(state))):
             state, observer = hover(self.vehicle)[0], initial_lead_observer(self.vehicle)
         if self.model.takes_commands:
-            return tuple(controls), observer
+            return tuple(controls), observe(state, self.vehicle, observer, self.period)
         observer_input = observer if initial_lead_observer(self.vehicle) is not None else ()
         wrench = self.model.thrust_and_torque(tuple(controls))
         command, next_observer = compensated_command(

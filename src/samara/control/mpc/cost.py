@@ -43,6 +43,7 @@ class CostParameters(NamedTuple):
     max_change: tuple[Scalar, ...]  # largest change of each input in a step; () without a limit
     constraint_values: tuple[Tree, ...]
     soft_weights: tuple[Scalar, ...]
+    torque_B: Vec3 = ZERO  # external torque, if the motors are part of the prediction  [N·m]
     time: Scalar = 0.0  # of the controller, at the start of the horizon  [s]
     push_W: Vec3 = ZERO  # external acceleration, such as that of wind  [m/s²]
 
@@ -181,7 +182,7 @@ def vehicle_problem(model: PredictionModel, structure: CostStructure, cost: Cost
         command=model.hover_input,
         goal=DEFAULT_TARGET,
         parameters=template,
-        step=lambda state, command, parameters: model.step(state, command, parameters.push_W),
+        step=lambda state, command, parameters: model.step(state, command, parameters.push_W, parameters.torque_B),
         residuals=lambda state, command, goal, parameters: cost.residuals(
             state, command, goal, active_parameters(parameters), model
         ),

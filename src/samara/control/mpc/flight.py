@@ -44,6 +44,7 @@ from samara.vehicles.trim import hover
 
 VECTOR_SIZE, WRENCH_SIZE = len(ZERO), 1 + len(ZERO)  # an acceleration; a thrust and three torques
 QUATERNION_SLICE = slice(6, 10)
+PUSH, CLOCK, TORQUE = slice(-3, None), slice(-4, -3), slice(-7, -4)  # the last of the problem's parameters
 TICK_ARRAYS = ("state", "q_norm", "command", "observed", "confirmed", "turned", "previous")
 
 
@@ -188,14 +189,21 @@ def tick_code(
 
     def begin(*fields: Tree) -> Tree:
         observer_after, body = problem_start(TickInputs(*fields), vehicle, gain, period, models)
-        return observer_after, observer_after.push_W, 1.0, body
+        torque_B = fields[5].disturbance_B if fields[5] else ZERO
+        return observer_after, observer_after.push_W, 1.0, body, torque_B
 
     def allocate(wrench: Tree, x: State, torque_observer: DisturbanceObserver | tuple[()]) -> Tree:
         if takes_commands:
-            return tuple(wrench), torque_observer
+            return tuple(wrench), observe(x, vehicle, torque_observer or None, period) or ()
         return compensated_command(wrench, x, torque_observer, vehicle, allocation, period)
 
-    targets = (arrays[3], shared_spec("push", VECTOR_SIZE), arrays[4], shared_spec("given", len(template)))
+    targets = (
+        arrays[3],
+        shared_spec("push", VECTOR_SIZE),
+        arrays[4],
+        shared_spec("given", len(template)),
+        shared_spec("torque", VECTOR_SIZE),
+    )
     begin_pass = trace_pass(begin, tuple(zip(arrays, start, strict=True)), targets)
     wrench_size = models.model.input_count if takes_commands else WRENCH_SIZE
     inputs = (shared_spec("wrench", wrench_size), (arrays[0], state), (arrays[5], observer))
@@ -347,8 +355,9 @@ class BatchController:
         rows["wrench"] = rows["previous"] if parts.wrench is None else np.zeros((n, WRENCH_SIZE))
         self.command, self.prediction = rows["command"].T, np.full((solver.horizon + 1, VECTOR_SIZE, n), np.nan)
         self._arrays = solver.start_arrays(
-            push=solver.parameters[-VECTOR_SIZE:],
-            clock=solver.parameters[-VECTOR_SIZE - 1 : -VECTOR_SIZE],
+            push=solver.parameters[PUSH],
+            clock=solver.parameters[CLOCK],
+            torque=solver.parameters[TORQUE],
             level=hover_input,
             part=np.array([fraction]),
         )

@@ -21,6 +21,7 @@ from samara.core.ops import maximum, safe_norm, safe_sqrt, where
 from samara.core.portable_linalg import pseudoinverse
 from samara.core.quantity import Scalar
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
+from samara.physics.motion.body import angular_acceleration
 from samara.physics.multirotor import derivative, state_at_rest
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.propulsion import COMMANDED_WRENCH, WRENCH
@@ -97,11 +98,15 @@ class PredictionModel:
         """ẋ, by the equations of motion"""
         return derivative(state, command, self.body)
 
-    def step(self, state: State, command: Command, push_W: Vec3 = ZERO) -> State:
-        """x(t + dt) with a constant input and a constant external acceleration `push_W`"""
+    def step(self, state: State, command: Command, push_W: Vec3 = ZERO, torque_B: Vec3 = ZERO) -> State:
+        """x(t + dt) with a constant input, a constant external acceleration `push_W` and, driven by commands, a constant
+        external torque"""
+        alpha_B = angular_acceleration(ZERO, torque_B, inertia_B=self.body.inertia_B) if self.takes_commands else ZERO
 
         def accelerated_rate(x: State) -> State:
             rate = self.rate(x, command)
+            if self.takes_commands:
+                rate = rate._replace(omega_B=rate.omega_B + alpha_B)
             return rate._replace(v_W=rate.v_W + push_W)
 
         next_state: State = find_integrator(self.integrator, RUNGE_KUTTA_INTEGRATORS).advance(
@@ -189,8 +194,8 @@ def build_prediction_model(vehicle: Vehicle, options: MpcOptions) -> PredictionM
 def _command_model(vehicle: Vehicle, options: MpcOptions) -> PredictionModel:
     """Build the model that is driven by the vehicle's commands, without effects that have a state.
 
-    The supply is that of hover, and DC motors are the lag that they have there. A lag shorter than half a step counts as half a
-    step: the integrator could not follow it.
+    The moment of airspeed is among them: nothing else compensates it. The supply is that of hover, and DC motors are the lag
+    that they have there. A lag shorter than half a step counts as half a step: the integrator could not follow it.
     """
     if vehicle.servos:
         raise ValueError(f"inputs = 'commands': vehicle {vehicle.name!r} has rotors that tilt; expected 'wrench'")
@@ -206,7 +211,9 @@ def _command_model(vehicle: Vehicle, options: MpcOptions) -> PredictionModel:
     parts = [
         (effect, parameters)
         for effect, parameters in zip(vehicle.structure.effects, vehicle.parameters, strict=True)
-        if effect.planned and effect.role is not Role.SUPPLY and effect.initial(vehicle) == ()
+        if (effect.planned or effect.name == "airspeed_moment")
+        and effect.role is not Role.SUPPLY
+        and effect.initial(vehicle) == ()
     ]
     effects, parameters = zip(*parts, strict=True)
     body = replace(vehicle, structure=replace(vehicle.structure, effects=tuple(effects)), parameters=tuple(parameters))
