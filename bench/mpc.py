@@ -5,8 +5,9 @@
 
 The problem shared with Crocoddyl: a Crazyflie without drag, from hover to a point 1 m ahead and 0.5 m up, one thrust per rotor,
 40 steps of 0.05 s, the same goals, weights and step sizes. Crocoddyl's cost uses its own residuals of state and control, in
-body axes and with the tilt as an angle, so the two final costs are close but not equal. Its RK4 also integrates the cost. The
-second integrator is the explicit midpoint method, which both have; Crocoddyl's Euler is semi-implicit, ours is not.
+body axes and with the tilt as an angle, so the two final costs are close but not equal. The second integrator is the explicit
+midpoint method, which both have: Crocoddyl's Euler is semi-implicit, ours is not. Crocoddyl also integrates the cost, so with
+the midpoint method it weighs the states half a step later.
 `mpc_compare.py` compares solutions of the same problems.
 """
 
@@ -35,7 +36,7 @@ def rows(python: Path = PYTHON) -> list[dict[str, Any]]:
 
 
 def bench_constraints() -> list[Any]:
-    """Return limits of tilt and body rates and two spheres, one of which moves; none is active at the bench's solutions."""
+    """Return limits of tilt and body rates and two spheres, one of which moves."""
     from samara.control.mpc import keep_out_sphere, max_body_rate, max_tilt
 
     spheres = [

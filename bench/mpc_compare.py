@@ -212,7 +212,7 @@ def _cold_row(
     ]
     row: Row = {"row": f"{name}, N = {horizon}"}
     for i, limit in enumerate(LIMITS):
-        row[f"at_{limit}"] = " / ".join(str(int(counts[i])) for counts in above)
+        row[f"at_{limit}"] = "/".join(str(int(counts[i])) for counts in above)
     converged = np.concatenate([result.converged[-1] for result in solutions])
     cost = np.concatenate([result.cost[-1] for result in solutions])
     is_lowered = np.concatenate(polished) < LOWERED * cost

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.repository import REPOSITORY
 
@@ -62,3 +63,17 @@ def test_make_bench_updates_the_committed_results_only_when_asked(arguments, wri
     (measuring,) = (line for line in done.stdout.splitlines() if "bench/run.py" in line)
     assert ("--update" in measuring) == written
     assert "out/" in (BENCH.parent / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("tier", ["near", "hard"])
+def test_the_problems_of_the_comparison_are_those_of_the_controller(tier):
+    """Goals, model and cost, stated in NumPy for the other solvers, give the controller's goals, states and cost."""
+    from mpc_compare import BODY, build_controller
+    from mpc_problems import draw_problems, rollout, rollout_cost, shaped_goals
+
+    mpc = build_controller(10)
+    for problem in draw_problems(tier, 5):
+        result = mpc.solve(*problem, layout="wxyz")
+        assert np.abs(result.goals[:, :9] - shaped_goals(problem, 10)).max() < 1e-12
+        assert np.abs(result.states - rollout(BODY, problem.start, result.controls)).max() < 1e-9
+        assert abs(rollout_cost(BODY, problem, result.controls) - result.cost) < 1e-9 * result.cost
