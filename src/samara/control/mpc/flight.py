@@ -115,7 +115,7 @@ def problem_start(
     if sensed.torque_observer:
         body = lead_body_state(body, state, sensed.torque_observer, vehicle)
     if delayed_model is not None:
-        body = delayed_model.step(body, sensed.previous_input, push_W)
+        body = delayed_model.step(body._replace(effects=delayed_model.template.effects), sensed.previous_input, push_W)
     return observer._replace(push_W=push_W), body
 
 
