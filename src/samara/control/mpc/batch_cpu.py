@@ -23,7 +23,7 @@ from samara.control.mpc.iteration import (
     solve_stage,
     traced_column,
 )
-from samara.control.mpc.problem import INITIAL_PENALTY, MAX_VIOLATION, MULTIPLIER_INTERVAL, Problem, Tree
+from samara.control.mpc.problem import INITIAL_PENALTY, MAX_VIOLATION, Problem, Tree, multiplier_interval
 from samara.control.mpc.programs import (
     SUM_COUNT,
     Arrays,
@@ -300,6 +300,7 @@ class ProblemTile:
             arrays["least"][:] = arrays["cost"]
         arrays["damping"][:], arrays["gap_weight"][:], arrays["tolerance"][:] = 0.0, 0.0, tolerance
         for i in range(iterations):
+        interval = multiplier_interval(iterations)
             key = (int(shooting), self._side)
             if key not in self._tables:
                 self._tables[key] = self._build_tables(code)
@@ -311,7 +312,7 @@ class ProblemTile:
             code.choose.call(choose, 1)
             code.rollout.call(rollouts[-1], n)
             self._side = 1 - self._side
-            if problem.sizes.constraints and i % MULTIPLIER_INTERVAL == MULTIPLIER_INTERVAL - 1:
+            if problem.sizes.constraints and i % interval == interval - 1:
                 self._evaluate()
                 assert code.update is not None
                 code.update.call(arrays.table(code.update, nominal=self._tried[self._side]), n)

@@ -45,12 +45,12 @@ from samara.control.mpc.prediction_model import PredictionModel
 from samara.control.mpc.problem import (
     INITIAL_PENALTY,
     MAX_VIOLATION,
-    MULTIPLIER_INTERVAL,
     Problem,
     Residuals,
     StepData,
     apply_feedback,
     is_zero,
+    multiplier_interval,
     penalty_growth,
     total_cost,
     update_multiplier,
@@ -196,12 +196,13 @@ class _BatchSolver:
     def solve(self, batch: ProblemBatch, data: JaxTree, iterations: int, tolerance: JaxTree) -> BatchSolution:
         """Iterate from the guess, or from the inputs of the batch, with regular updates of the multipliers."""
         start = self._guess(batch, data) if self.shooting else self._rollout(batch, data, batch.controls)
+        interval = multiplier_interval(iterations)
 
         def iterate(i: JaxTree, current: Iterate) -> Iterate:
             following = self._iterate(batch, current, tolerance)
             if not self.problem.sizes.constraints:
                 return following
-            is_due = i % MULTIPLIER_INTERVAL == MULTIPLIER_INTERVAL - 1
+            is_due = i % interval == interval - 1
             updated: Iterate = lax.cond(is_due, lambda x: self.update_multipliers(batch, x), lambda x: x, following)
             return updated
 
