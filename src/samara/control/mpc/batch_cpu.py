@@ -154,7 +154,8 @@ def _backward(
             else:
                 next_weights = [later] * m
                 next_slopes = [later * (a - b) for a, b in zip(following, u, strict=True)]
-            change = smoothing_terms(next_weights, next_slopes, np.array(K, dtype=object).reshape(m, n + m), k, TRACED)
+            next_gains = np.array(K, dtype=object).reshape(m, n + m)
+            change = smoothing_terms(next_weights, next_slopes, next_gains, k, TRACED, gap)
         by_previous = np.zeros((m, m), dtype=object)
         for a, weight in enumerate(weights):
             by_previous[a, a] = -weight
@@ -299,8 +300,8 @@ class ProblemTile:
             code.rollout.call(self._warm, n)
             arrays["least"][:] = arrays["cost"]
         arrays["damping"][:], arrays["gap_weight"][:], arrays["tolerance"][:] = 0.0, 0.0, tolerance
-        for i in range(iterations):
         interval = multiplier_interval(iterations)
+        for i in range(iterations):
             key = (int(shooting), self._side)
             if key not in self._tables:
                 self._tables[key] = self._build_tables(code)

@@ -453,7 +453,11 @@ class _BatchSolver:
             gap_terms = GapSums(*jnp.zeros(3, self.dtype))
             if self.shooting:
                 v, gap_terms = shift_value(V, v, gap[:, None])
-            smoothing = smoothing_terms(later[:m], later[m:], K, [*k], JAX) if is_smooth else None
+            smoothing = (
+                smoothing_terms(later[:m], later[m:], K, [*k], JAX, gap if self.shooting else None)
+                if is_smooth
+                else None
+            )
             inputs = StageInputs(limits, [*current_u], damping)
             by_previous: JaxTree = -jnp.diag(here[:m])
             result = solve_stage(StageModel(V, v, M, H, slope[:, None]), inputs, smoothing, by_previous, JAX)
