@@ -4,11 +4,11 @@ import itertools
 import math
 import warnings
 
-import casadi as ca
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
+from support.nonlinear_programme import NonlinearProgramme
 
 import samara
 from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CallChain, Pass, compile_loops
@@ -266,76 +266,15 @@ def test_the_predicted_slope_is_that_of_the_rollouts(inputs):
 # The optimum -------------------------------------------------------------------------------------------------------
 
 
-def nonlinear_programme(solver, n):
-    """The same problem for IPOPT by multiple shooting; dynamics and cost are written again from the document's text."""
-    vehicle, w, dt = solver.vehicle, solver.weights, solver.model.dt
-    m, g = vehicle.mass, vehicle["gravity"].acceleration
-    J = ca.DM([vehicle.inertia_B.xx, vehicle.inertia_B.yy, vehicle.inertia_B.zz])
-    drag, damping = ca.DM(list(vehicle["drag"].linear)), ca.DM(list(vehicle["damping"].linear))
-
-    def thrust_axis_of(q):
-        w, x, y, z = (q[i] for i in range(4))
-        return ca.vertcat(2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y))
-
-    def rate(x, u):
-        v, q, omega = x[3:6], x[6:10], x[10:13]
-        acceleration = ca.vertcat(0, 0, -g) + (thrust_axis_of(q) * u[0] - drag * v) / m
-        p, r, s = (omega[i] for i in range(3))
-        spin = ca.vertcat(
-            ca.horzcat(0, -p, -r, -s), ca.horzcat(p, 0, s, -r), ca.horzcat(r, -s, 0, p), ca.horzcat(s, r, -p, 0)
-        )
-        return ca.vertcat(v, acceleration, spin @ q / 2, (u[1:] - damping * omega - ca.cross(omega, J * omega)) / J)
-
-    def step(x, u):
-        k1 = rate(x, u)
-        k2 = rate(x + dt / 2 * k1, u)
-        k3 = rate(x + dt / 2 * k2, u)
-        k4 = rate(x + dt * k3, u)
-        y = x + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-        return ca.vertcat(y[:6], y[6:10] / ca.norm_2(y[6:10]), y[10:])
-
-    X, U = ca.SX.sym("X", 13, n + 1), ca.SX.sym("U", 4, n)
-    goals, x0, before = ca.SX.sym("G", 12, n + 1), ca.SX.sym("x0", 13), ca.SX.sym("u", 4)
-    cost, gaps = 0, [X[:, 0] - x0]
-    for k in range(n + 1):
-        x, goal, is_last = X[:, k], goals[:, k], k == n
-        cost += (w.terminal_position_weight if is_last else w.position_weight) * ca.sumsqr(x[:3] - goal[:3]) / 2
-        cost += (w.terminal_velocity_weight if is_last else w.velocity_weight) * ca.sumsqr(x[3:6] - goal[3:6]) / 2
-        cost += (
-            (w.terminal_tilt_weight if is_last else w.tilt_weight) * ca.sumsqr(thrust_axis_of(x[6:10]) - goal[6:9]) / 2
-        )
-        if not is_last:
-            u, previous_u = U[:, k], U[:, k - 1] if k else before
-            cost += w.yaw_rate_weight * x[12] ** 2 / 2 + w.thrust_weight * (u[0] - m * g) ** 2 / 2
-            cost += w.torque_weight * ca.sumsqr(u[1:]) / 2 + w.smoothing_weight * ca.sumsqr(u - previous_u) / 2
-            gaps.append(X[:, k + 1] - step(x, u))
-    problem = {
-        "x": ca.vertcat(ca.vec(X), ca.vec(U)),
-        "f": cost,
-        "g": ca.vertcat(*gaps),
-        "p": ca.vertcat(ca.vec(goals), x0, before),
-    }
-    quiet = {"ipopt.print_level": 0, "print_time": 0, "ipopt.tol": 1e-10, "ipopt.bound_relax_factor": 0.0}
-    return ca.nlpsol("solver", "ipopt", problem, {**quiet, "ipopt.sb": "yes"})
-
-
 def test_the_optimum_is_that_of_a_nonlinear_programme(converged_mpc):
     """Ten problems far from hover, some with active limits: IPOPT finds the same cost to 1e-6 and the same inputs."""
-    n, rng = converged_mpc.horizon, np.random.default_rng(1)
-    programme = nonlinear_programme(converged_mpc, n)
-    low = np.concatenate([np.full(13 * (n + 1), -np.inf), np.tile(converged_mpc.model.limits.low, n)])
-    high = np.concatenate([np.full(13 * (n + 1), np.inf), np.tile(converged_mpc.model.limits.high, n)])
+    programme, rng = NonlinearProgramme(converged_mpc), np.random.default_rng(1)
     at_limits = 0
     for _ in range(10):
         state = random_state(rng)
         result = converged_mpc.solve(state, HOVER_POSITION + rng.uniform(-3, 3, 3))
-        x0 = state_vector(state)
-        guess = np.concatenate([np.tile(x0, n + 1), np.tile(converged_mpc.model.hover_input, n)])
-        parameters = np.concatenate([result.goals.ravel(), x0, converged_mpc.model.hover_input])
-        solution = programme(x0=guess, lbx=low, ubx=high, lbg=0, ubg=0, p=parameters)
-        assert programme.stats()["success"]
-        assert result.cost == pytest.approx(float(solution["f"]), rel=1e-6)
-        inputs = np.array(solution["x"])[13 * (n + 1) :, 0].reshape(n, 4)
+        cost, _, inputs = programme.solve(state_vector(state), result.goals)
+        assert result.cost == pytest.approx(cost, rel=1e-6)
         input_range = np.array(converged_mpc.model.limits.high) - converged_mpc.model.limits.low
         assert np.abs((result.controls - inputs) / input_range).max() < 1e-4
         at_limits += int((result.controls == converged_mpc.model.limits.low).sum())

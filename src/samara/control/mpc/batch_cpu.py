@@ -23,7 +23,7 @@ from samara.control.mpc.iteration import (
     solve_stage,
     traced_column,
 )
-from samara.control.mpc.problem import INITIAL_PENALTY, MAX_VIOLATION, MULTIPLIER_INTERVAL, Problem, Tree
+from samara.control.mpc.problem import INITIAL_PENALTY, MAX_VIOLATION, Problem, Tree, multiplier_interval
 from samara.control.mpc.programs import (
     SUM_COUNT,
     Arrays,
@@ -179,7 +179,8 @@ def _backward(
             else:
                 next_weights = [later] * m
                 next_slopes = [later * (a - b) for a, b in zip(following, u, strict=True)]
-            change = smoothing_terms(next_weights, next_slopes, np.array(K, dtype=object).reshape(m, n + m), k, TRACED)
+            next_gains = np.array(K, dtype=object).reshape(m, n + m)
+            change = smoothing_terms(next_weights, next_slopes, next_gains, k, TRACED, gap)
         by_previous = np.zeros((m, m), dtype=object)
         for a, weight in enumerate(weights):
             by_previous[a, a] = -weight
@@ -324,6 +325,7 @@ class ProblemTile:
             code.rollout.call(self._warm, n)
             arrays["least"][:] = arrays["cost"]
         arrays["damping"][:], arrays["gap_weight"][:], arrays["tolerance"][:] = 0.0, 0.0, tolerance
+        interval = multiplier_interval(iterations)
         for i in range(iterations):
             key = (int(shooting), self._side)
             if key not in self._tables:
@@ -336,7 +338,7 @@ class ProblemTile:
             code.choose.call(choose, 1)
             code.rollout.call(rollouts[-1], n)
             self._side = 1 - self._side
-            if problem.sizes.constraints and i % MULTIPLIER_INTERVAL == MULTIPLIER_INTERVAL - 1:
+            if problem.sizes.constraints and i % interval == interval - 1:
                 self._evaluate()
                 assert code.update is not None
                 code.update.call(arrays.table(code.update, nominal=self._tried[self._side]), n)

@@ -45,12 +45,12 @@ from samara.control.mpc.prediction_model import PredictionModel
 from samara.control.mpc.problem import (
     INITIAL_PENALTY,
     MAX_VIOLATION,
-    MULTIPLIER_INTERVAL,
     Problem,
     Residuals,
     StepData,
     apply_feedback,
     is_zero,
+    multiplier_interval,
     penalty_growth,
     total_cost,
     update_multiplier,
@@ -196,12 +196,13 @@ class _BatchSolver:
     def solve(self, batch: ProblemBatch, data: JaxTree, iterations: int, tolerance: JaxTree) -> BatchSolution:
         """Iterate from the guess, or from the inputs of the batch, with regular updates of the multipliers."""
         start = self._guess(batch, data) if self.shooting else self._rollout(batch, data, batch.controls)
+        interval = multiplier_interval(iterations)
 
         def iterate(i: JaxTree, current: Iterate) -> Iterate:
             following = self._iterate(batch, current, tolerance)
             if not self.problem.sizes.constraints:
                 return following
-            is_due = i % MULTIPLIER_INTERVAL == MULTIPLIER_INTERVAL - 1
+            is_due = i % interval == interval - 1
             updated: Iterate = lax.cond(is_due, lambda x: self.update_multipliers(batch, x), lambda x: x, following)
             return updated
 
@@ -452,7 +453,11 @@ class _BatchSolver:
             gap_terms = GapSums(*jnp.zeros(3, self.dtype))
             if self.shooting:
                 v, gap_terms = shift_value(V, v, gap[:, None])
-            smoothing = smoothing_terms(later[:m], later[m:], K, [*k], JAX) if is_smooth else None
+            smoothing = (
+                smoothing_terms(later[:m], later[m:], K, [*k], JAX, gap if self.shooting else None)
+                if is_smooth
+                else None
+            )
             inputs = StageInputs(limits, [*current_u], damping)
             by_previous: JaxTree = -jnp.diag(here[:m])
             result = solve_stage(StageModel(V, v, M, H, slope[:, None]), inputs, smoothing, by_previous, JAX)

@@ -174,7 +174,12 @@ class Smoothing(NamedTuple):
 
 
 def smoothing_terms(
-    weights: Scalars, slopes: Scalars, gains: Array, step: Scalars, library: MatrixLibrary
+    weights: Scalars,
+    slopes: Scalars,
+    gains: Array,
+    step: Scalars,
+    library: MatrixLibrary,
+    gap: Scalars | None = None,
 ) -> Smoothing:
     """Compute the dependence of the next stage's value on its previous input.
 
@@ -184,12 +189,14 @@ def smoothing_terms(
         gains: that stage's gains (K, K₋).
         step: that stage's step k.
         library: the library of the gains.
+        gap: the gap d before that stage, whose state moves by d: the gradient has −s K d, too.
     """
     m, n = range(len(step)), gains.shape[1] - len(step)
+    moved = [0.0 if gap is None else _sum(gains[a, i] * gap[i] for i in range(n)) for a in m]
     return Smoothing(
         by_x=library.vstack([library.scale(gains[a : a + 1, :n], -weights[a]) for a in m]),
         by_previous=[[weights[a] * ((1.0 if a == b else 0.0) - gains[a, n + b]) for b in m] for a in m],
-        slope=[-slopes[a] - weights[a] * step[a] for a in m],
+        slope=[-slopes[a] - weights[a] * (step[a] + moved[a]) for a in m],
     )
 
 

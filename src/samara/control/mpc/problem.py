@@ -208,7 +208,6 @@ INITIAL_PENALTY, MAX_PENALTY, PENALTY_GROWTH = 1e2, 1e6, 4.0
 MAX_SHIFT = 1e3
 MAX_VIOLATION = 1e-3  # of its scale: a constraint counts as satisfied
 MIN_VIOLATION_DECREASE = 0.25
-MULTIPLIER_INTERVAL = 3  # iterations between updates of the multipliers of a batch
 
 
 def penalties(violations: Scalars, data: StepData) -> Residuals:
@@ -227,6 +226,11 @@ def penalty_growth(violation: Scalar, previous_violation: Scalar, penalty: Scala
     """The factor of ρ: grow if the last update left more than a quarter of the violation."""
     is_slow = violation > maximum(MIN_VIOLATION_DECREASE * previous_violation, MAX_VIOLATION)
     return where(logical_and(is_slow, penalty < MAX_PENALTY), PENALTY_GROWTH, 1.0)
+
+
+def multiplier_interval(iterations: int) -> int:
+    """Return the iterations between updates of the multipliers of a batch: penalties of unsettled plans grow too fast."""
+    return 5 if iterations <= 40 else 10
 
 
 def update_multiplier(g: Scalar, shift: Scalar, growth: Scalar) -> Scalar:

@@ -259,7 +259,7 @@ def compile_backward(
         (_value_array(layout), index_spec("scratch", v[0, :n]), shared_spec("sums", SUM_COUNT)),
         1,
     )
-    following = FollowingStage(problem, trace, layout)
+    following = FollowingStage(problem, trace, layout, shooting)
     gap_sums = shared_spec("gap_sums", len(GapSums._fields))
     end_passes = (end, trace_pass(lambda: ((0.0,) * len(GapSums._fields),), (), (gap_sums,))) if shooting else (end,)
     passes = (
@@ -301,10 +301,10 @@ def symmetric_matrix(entries: dict[MatrixIndex, Scalar], size: int) -> Array:
 
 
 class FollowingStage:
-    """The arrays of the next stage that its dependence on this input needs: K, k, and either its input and the weight of the
-    change, or both derivatives of the cost by the change; none if changes cost nothing."""
+    """The arrays of the next stage that its dependence on this input needs: K, k, its input and the weight of the change, or
+    both derivatives of the cost by the change, and the gap before it; none if changes cost nothing."""
 
-    def __init__(self, problem: Problem, trace: Linearisation, layout: ArrayLayout) -> None:
+    def __init__(self, problem: Problem, trace: Linearisation, layout: ArrayLayout, shooting: bool = False) -> None:
         size, self._shape = layout.sizes, layout.K.shape
         self.is_smooth, self._is_limited = trace.is_smooth, problem.max_change is not None
         self.arrays: tuple[ArraySpec, ...] = (
@@ -314,6 +314,7 @@ class FollowingStage:
             if self._is_limited
             else layout.nominal.step_values(size.command, size.state, later=2),
             StepArray("later", 1).step_values(1),
+            *([layout.gaps.step_values(size.tangent)] if shooting else []),
         )
         if not self.is_smooth:
             self.arrays = ()
@@ -323,14 +324,15 @@ class FollowingStage:
         arrays."""
         if not self.is_smooth:
             return None
-        K, k, following, (weight,) = arguments
+        K, k, following, (weight,), *gap = arguments
         if self._is_limited:
             m = len(k)
             weights, slopes = ([x * weight for x in half] for half in (following[:m], following[m:]))
         else:
             weights = [weight] * len(k)
             slopes = [weight * (u - before) for u, before in zip(following, current, strict=True)]
-        return smoothing_terms(weights, slopes, np.array(K, dtype=object).reshape(self._shape), k, TRACED)
+        gains = np.array(K, dtype=object).reshape(self._shape)
+        return smoothing_terms(weights, slopes, gains, k, TRACED, gap[0] if gap else None)
 
 
 def _expand_pass(trace: Linearisation, layout: ArrayLayout, following: FollowingStage) -> Pass:
