@@ -168,9 +168,7 @@ def controllers() -> str:
 def _option_names(name: str) -> str:
     """Return the options of a controller; those of `mpc` are in a separate table."""
     options = CONTROLLER_TYPES[name].option_parsers
-    return (
-        "[weights and horizon](#mpc)" if name == "mpc" else ", ".join(f"`{option}`" for option in options) or "none"
-    )
+    return "[weights and horizon](#mpc)" if name == "mpc" else ", ".join(f"`{option}`" for option in options) or "none"
 
 
 def options(names: str, page_text: str) -> str:

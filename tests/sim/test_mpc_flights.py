@@ -17,7 +17,7 @@ from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.types import Reference, State
 from samara.scenario.file import ScenarioError, load_scenario
 from samara.vehicles.shape import tip_radius
-from samara.world.obstacles import signed_distance
+from samara.world.obstacles import HeightMap, signed_distance
 
 SPHERE = {"type": "sphere", "centre": [1, 0, 1], "radius": 0.4}
 EXAMPLES = {
@@ -117,6 +117,28 @@ def test_a_keep_out_constraint_is_the_signed_distance_of_the_solid():
         ratios = np.array(g) / np.array(expected)
         np.testing.assert_allclose(ratios, ratios[0], rtol=1e-9)
         assert ratios[0] > 0.0 and min(g) < 0.0 < max(g)
+
+
+def test_a_height_map_cannot_be_avoided():
+    hill = HeightMap.from_grid([[0.0, 0.1], [0.3, 0.2]], 0.7)
+    with pytest.raises(
+        ValueError, match=r"avoid_obstacles: obstacle hill is a height map; expected a sphere, capsule,"
+    ):
+        solid_constraints([("hill", hill)], samara.vehicle("iris"), 0.1)
+
+
+def test_a_campaign_states_constraints_as_a_file_has_them(course, tmp_path):
+    campaign = tmp_path / "small.toml"
+    campaign.write_text(
+        'schema = 1\nscenario = "course.toml"\nflights = 2\n[settings]\nduration = 0.1\n"drones.count" = 1\n'
+        "[vary]\nmass = { normal = [1.0, 0.05], relative = true }\n",
+        encoding="utf-8",
+    )
+    spec = controller_spec("mpc", horizon=5, constraints=[SPHERE | {"centre": [3, 0, 1]}])
+    store = samara.sweep(campaign, tmp_path / "out", controller=spec)
+    assert store.table().num_rows == 2
+    settings = tomllib.loads((tmp_path / "out" / "campaign.toml").read_text(encoding="utf-8"))["settings"]
+    assert settings["drones.controller.constraints"] == [SPHERE | {"centre": [3.0, 0.0, 1.0]}]
 
 
 def test_a_box_moves_with_its_velocity():
