@@ -21,7 +21,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import samara
 from samara.cli import GROUPS, command_line
 from samara.cli.examples import EXAMPLES
-from samara.control.mpc.options import DEFAULT_YAW_WEIGHT, CostWeights, MpcOptions, Shaping
+from samara.control.mpc.constraint_tables import CONSTRAINT_TYPES
+from samara.control.mpc.options import DEFAULT_CLEARANCE, DEFAULT_YAW_WEIGHT, CostWeights, MpcOptions, Shaping
 from samara.control.registry import CONTROLLER_TYPES
 from samara.core.atomic_files import write_text
 from samara.core.quantity import Quantity
@@ -181,6 +182,8 @@ def options(names: str, page_text: str) -> str:
         **vars(MpcOptions()),
         "yaw_weight": DEFAULT_YAW_WEIGHT,
         "torque_weight": None,
+        "constraints": None,
+        "clearance": DEFAULT_CLEARANCE,
     }
     rows = []
     for key, parser in parsers.items():
@@ -195,6 +198,18 @@ def options(names: str, page_text: str) -> str:
             )
         )
     return table(("option", "value", *(["default"] if names == "mpc" else []), "meaning"), rows)
+
+
+def constraints(page_text: str) -> str:
+    """Return the types of constraints of a scenario file with their keys, and the meanings of the page."""
+    rows = []
+    for name, constraint_type in CONSTRAINT_TYPES.items():
+        required, optional = (
+            ", ".join(f"`{key}`" for key in keys) or NO_DEFAULT
+            for keys in (constraint_type.required, constraint_type.optional)
+        )
+        rows.append((f"`{name}`", required, optional, meaning(name, page_text)))
+    return table(("type", "required", "optional", "meaning"), rows)
 
 
 def tasks() -> str:
@@ -276,6 +291,8 @@ def section(name: str, page_text: str) -> str:
         return types_table(words[1], words[2])
     if words[0] == "options":
         return options(words[1], page_text)
+    if words[0] == "constraints":
+        return constraints(page_text)
     if words[0] == "ranges":
         return ranges(words[1], words[2])
     return SECTIONS[name]()

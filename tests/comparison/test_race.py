@@ -1,18 +1,22 @@
 """Races: scored against closed forms, disturbances within the ranges of their levels, flights with identical bits."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from samara.comparison.race import draw_disturbances, format_json, format_markdown, race
+from samara.comparison.race import avoid_frames, draw_disturbances, format_json, format_markdown, race
 from samara.comparison.race_score import RaceOutcome, score
-from samara.core.algebra import Vec3
+from samara.control import ControllerSpec, controller_spec
+from samara.control.mpc.constraint_tables import build_constraints
+from samara.core.algebra import IDENTITY, ZERO, Vec3
 from samara.core.tree import flatten
+from samara.physics.types import State
 from samara.plan.time_optimal import plan_racing_line
 from samara.vehicles.loader import vehicle
-from samara.world.gates import Course, Gate
+from samara.world.gates import Course, Gate, hub_radius
 from samara.world.track import load_track, parse_track
 
 HALL = load_track("hall")
@@ -162,3 +166,37 @@ def test_a_small_race_is_flown_and_the_same_seeds_give_the_same_bits():
         race(track, seeds=())
     with pytest.raises(ValueError, match=r"speed_fraction is -1\.0; expected a number above 0 and up to 2"):
         race(track, speed_fraction=-1.0)
+
+
+def test_the_predictive_controller_keeps_clear_of_frames_and_poles():
+    """The centre of an opening is free, its frame and the poles are not; options of the user come first."""
+    track, drone = load_track("hall"), vehicle("crazyflie")
+    spec = avoid_frames(ControllerSpec("mpc"), track, drone)
+    constraints = build_constraints(spec.option_values["constraints"])
+    assert len(constraints) == len(track.poles) + 4 * len(track.gates)
+
+    def depth(p_W):
+        body = State(p_W, ZERO, IDENTITY, ZERO, (), ())
+        return max(g for constraint in constraints for g in constraint.evaluate(body, (), 0.0, constraint.values))
+
+    for gate in track.gates:
+        side = Vec3(-math.sin(gate.yaw), math.cos(gate.yaw), 0.0)
+        half = 0.5 * track.sizes.opening_size[0] - hub_radius(drone)
+        assert depth(gate.p_W) < 0.0
+        assert depth(gate.p_W + side * (0.75 * half)) < 0.0 < depth(gate.p_W + side * (0.85 * half))
+        assert depth(gate.p_W + Vec3(0.0, 0.0, -0.28)) > 0.5
+    for pole in track.poles:
+        assert depth(Vec3(pole.x, pole.y, 0.5 * pole.z)) == 1.0
+    chosen = controller_spec("mpc", constraints=[{"type": "speed", "max": 3}])
+    assert avoid_frames(chosen, track, drone) == chosen
+    assert avoid_frames("pid", track, drone) == "pid"
+
+
+@pytest.mark.long
+def test_constraints_bring_more_drones_through_a_fast_race():
+    """15 % faster than the limits of the plan allow, with disturbed mass, start and wind."""
+    free, kept = (
+        race("hall", level=1, controller=controller, seeds=range(20), speed_fraction=1.15).score.success_rate
+        for controller in (controller_spec("mpc", constraints=[]), "mpc")
+    )
+    assert kept > free + 0.2

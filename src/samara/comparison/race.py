@@ -11,6 +11,7 @@ import numpy as np
 
 from samara.comparison.controllers import markdown_table
 from samara.comparison.race_score import RaceOutcome, RaceScore, score
+from samara.control.mpc.constraint_tables import MAX_CONSTRAINTS
 from samara.control.registry import ControllerSpec, coerce_controller_spec, controller_spec
 from samara.core.algebra import ZERO, Vec3
 from samara.core.random import derive_key, uniforms_from_words, words
@@ -157,6 +158,7 @@ def race(
         draw_disturbances(race_track, level, seeds),
     )
     race_controller = attach_track(coerce_controller_spec(load_controller(controller)), race_track)
+    race_controller = avoid_frames(race_controller, race_track, race_vehicle)
     scenario = race_scenario(race_track, race_vehicle, line, race_controller, level)
     varied = varied_parameters(disturbances, race_vehicle, level, race_controller)
     if wind is not None:
@@ -200,6 +202,44 @@ def attach_track(controller: LoadedController, track: Track) -> LoadedController
     policy = controller.option_values.get("file")
     observes_gates = controller.name == "racer" or getattr(policy, "observation", "") == "race"
     return controller_spec(controller.name, **controller.option_values, track=track) if observes_gates else controller
+
+
+MARGIN_FRACTION = 0.2  # of the way from the edge of an opening, less the drone, to its centre
+
+
+def avoid_frames(controller: LoadedController, track: Track, vehicle: Vehicle) -> LoadedController:
+    """Give a predictive controller without constraints those of the track, unless the track has more than a controller may
+    have."""
+    if not isinstance(controller, ControllerSpec) or controller.name != "mpc":
+        return controller
+    constraints = track_constraints(track, vehicle)
+    if len(constraints) > MAX_CONSTRAINTS:
+        return controller
+    options = {"constraints": constraints, **controller.option_values}
+    return controller_spec(controller.name, **options)
+
+
+def track_constraints(track: Track, vehicle: Vehicle) -> list[dict[str, object]]:
+    """Return constraints, as in a scenario file: a capsule for each pole and each of the four bars of a frame, at the poses
+    of the track's file.
+
+    Their margin around the hubs, by which races are scored, is a fraction of the free half of the opening.
+    """
+    drone_radius, (width, height) = hub_radius(vehicle), track.sizes.opening_size
+    frame_width, frame_height = track.sizes.frame_size
+    margin = drone_radius + MARGIN_FRACTION * max(0.5 * min(width, height) - drone_radius, 0.0)
+    bar_radius = 0.25 * min(frame_width - width, frame_height - height)
+    half_width, half_height = 0.25 * (width + frame_width), 0.25 * (height + frame_height)
+    segments = [(Vec3(pole.x, pole.y, 0.0), pole, track.pole_radius) for pole in track.poles]
+    for gate in track.gates:
+        side = Vec3(-math.sin(gate.yaw), math.cos(gate.yaw), 0.0) * half_width
+        up = Vec3(0.0, 0.0, half_height)
+        corners = (side + up, side - up, -side - up, -side + up)
+        segments += [(gate.p_W + corner, gate.p_W + corners[k - 1], bar_radius) for k, corner in enumerate(corners)]
+    return [
+        {"type": "capsule", "start": [*start], "end": [*end], "radius": radius + margin}
+        for start, end, radius in segments
+    ]
 
 
 def varied_parameters(

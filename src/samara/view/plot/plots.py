@@ -22,6 +22,7 @@ from samara.record.run import DroneRecord, Run
 from samara.scenario.meshes import CONTOUR_COLOUR, drawable_solids, outline
 from samara.scenario.world import World, recorded_world
 from samara.vehicles.shape import COLOURS, INK, PAPER
+from samara.view.plot.moving_obstacles import draw_spheres, recorded_spheres
 from samara.view.plot.signals import (
     MANY_DRONE_SUBJECTS,
     SEVERAL_DRONE_SUBJECTS,
@@ -631,9 +632,10 @@ def overview(run: Run) -> DetachedFigure:
             pass
         elif is_flat(flights):  # the free space shows the paths from above
             draw_paths(figure, (0.555, 0.42, 0.41, 0.505), flights, spread=0.1)
-            draw_top(
-                figure.add_axes((0.605, 0.065, 0.37, 0.345)), flights, recorded_world(run.attachments), legend=False
-            )
+            top = figure.add_axes((0.605, 0.065, 0.37, 0.345))
+            draw_top(top, flights, recorded_world(run.attachments), legend=False)
+            if len(flights) == 1:
+                draw_spheres(top, recorded_spheres(run), flights[0].track)
         else:
             draw_paths(figure, (0.56, 0.02, 0.43, 0.905), flights)
         first_record = run.drone_records[0]
