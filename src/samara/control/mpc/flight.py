@@ -33,7 +33,7 @@ from samara.control.mpc.problem import INITIAL_PENALTY, Problem, Tree, is_zero
 from samara.control.mpc.programs import LANES, StepArray, copy_pass, shared_spec, trace_pass
 from samara.control.mpc.reference import GoalWriter
 from samara.control.mpc.solver import Solver, solver_code
-from samara.core.algebra import ZERO, Quat, Vec3, dot
+from samara.core.algebra import ZERO, Quat, Vec3
 from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, packer, unflatten, unpacker
@@ -46,9 +46,6 @@ VECTOR_SIZE, WRENCH_SIZE = len(ZERO), 1 + len(ZERO)  # an acceleration; a thrust
 QUATERNION_SLICE = slice(6, 10)
 PUSH, CLOCK, TORQUE = slice(-3, None), slice(-4, -3), slice(-7, -4)  # the last of the problem's parameters
 TICK_ARRAYS = ("state", "q_norm", "command", "observed", "confirmed", "turned", "previous")
-
-
-MAX_ACCELERATION_CHANGE = 0.5  # of g between two ticks, for the observer to count on their mean
 
 
 class AccelerationObserver(NamedTuple):
@@ -66,15 +63,10 @@ OBSERVER_SIZE = len(flatten(INITIAL_OBSERVER))
 def observe_acceleration(
     observer: AccelerationObserver, state: State, command: Command, vehicle: Vehicle, gain: Scalar, dt: Scalar
 ) -> AccelerationObserver:
-    """d ← d + gain ((v − v₋)/dt − ½ (a₋ + a) − d), each component within ±g
-
-    Unchanged while |a − a₋| > ½ g: then the mean of the two is not that over the period, and a fast turn would pass for wind.
-    """
+    """d ← d + gain ((v − v₋)/dt − ½ (a₋ + a) − d), each component within ±g"""
     a_W, g = derivative(state, command, vehicle).v_W, vehicle["gravity"].acceleration
     residual = (state.v_W - observer.v_W) / dt - (observer.a_W + a_W) * 0.5
-    change_W, limit = a_W - observer.a_W, MAX_ACCELERATION_CHANGE * g
-    trusted = where(dot(change_W, change_W) > limit * limit, 0.0, gain)
-    push_W = observer.push_W + (residual - observer.push_W) * trusted
+    push_W = observer.push_W + (residual - observer.push_W) * gain
     return AccelerationObserver(Vec3(*(clamp(d, -g, g) for d in push_W)), state.v_W, a_W)
 
 
