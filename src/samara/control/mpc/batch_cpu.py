@@ -284,6 +284,7 @@ class ProblemTile:
         no_gains = aligned_zeros(horizon + 1, code.gains, width, dtype=dtype)
         self._warm = arrays.table(code.rollout, tried=self._tried[0], nominal=self._start, gains=no_gains)
         self._tables: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._reports: dict[tuple[str, int], int] = {}
         self._side = 0
 
     def set_step(self, dt: float) -> None:
@@ -308,19 +309,22 @@ class ProblemTile:
         start_values[:n, lanes], start_values[n:, lanes] = states, previous
         self._inputs[..., lanes] = inputs
 
-    def run(self, iterations: int, tolerance: float, cold: bool) -> None:
-        """Iterate from the loaded inputs, or from the problem's guess if it is a cold start and there is one."""
+    def run(self, iterations: int, tolerance: float, cold: bool, multipliers: Array | None = None) -> None:
+        """Iterate from the loaded inputs, or from the problem's guess if it is a cold start and there is one.
+
+        `multipliers` (N + 1, 1 + constraints, lanes) are those of a warm start; None for 0.
+        """
         problem, arrays, n = self.problem, self._arrays, self.horizon
-        shooting = cold and problem.guess is not None
+        shooting, is_constrained = cold and problem.guess is not None, problem.sizes.constraints > 0
         code = batch_code(problem, self._dtype, len(arrays["sizes"]), True) if shooting else self._code
         self._side = 0
-        if problem.sizes.constraints:
-            penalty = problem.goal_size + 1
-            self.goals[:, penalty], self.goals[:, penalty + 1 :], arrays["worst"][:] = INITIAL_PENALTY, 0.0, np.inf
+        if is_constrained:
+            self.multipliers[:, :1], self.multipliers[:, 1:], arrays["worst"][:] = INITIAL_PENALTY, 0.0, np.inf
+            if multipliers is not None:
+                self.multipliers[..., : multipliers.shape[-1]] = multipliers
         if shooting:
-            assert code.guess is not None
-            code.guess.call(arrays.table(code.guess, nominal=self._tried[0]), n)
-            self._evaluate()
+            self._call("guess")
+            self._call("evaluate")
         else:
             code.rollout.call(self._warm, n)
             arrays["least"][:] = arrays["cost"]
@@ -338,16 +342,27 @@ class ProblemTile:
             code.choose.call(choose, 1)
             code.rollout.call(rollouts[-1], n)
             self._side = 1 - self._side
-            if problem.sizes.constraints and i % interval == interval - 1:
-                self._evaluate()
-                assert code.update is not None
-                code.update.call(arrays.table(code.update, nominal=self._tried[self._side]), n)
-                self._evaluate()
-        self._evaluate()
+            if is_constrained and i % interval == interval - 1:
+                self._call("evaluate")
+                self._call("update")
+                self._call("evaluate")
+        if is_constrained:
+            self._call("evaluate")
+            arrays["worst"][:] = np.inf
+            self._call("update")  # for a warm start from here
 
-    def _evaluate(self) -> None:
-        code = self._code.evaluate
-        code.call(self._arrays.table(code, nominal=self._tried[self._side]), self.horizon)
+    def _call(self, name: str) -> None:
+        """Call "guess", "evaluate" or "update" on the nominal trajectory."""
+        loops: CompiledLoops = getattr(self._code, name)
+        key = (name, self._side)
+        if key not in self._reports:
+            self._reports[key] = self._arrays.table(loops, nominal=self._tried[self._side])
+        loops.call(self._reports[key], self.horizon)
+
+    @property
+    def multipliers(self) -> Array:
+        """(N + 1, 1 + constraints, width): the weight of the penalties, and the shift of each constraint."""
+        return self.goals[:, self.problem.goal_size + 1 :]
 
     @property
     def states(self) -> Array:
@@ -362,8 +377,8 @@ class ProblemTile:
     @property
     def cost(self) -> Array:
         """The costs without penalties; infinite where a start with gaps led to no finite one."""
-        chosen = self._arrays["choice"][RolloutChoice._fields.index("cost")]
-        return np.where(chosen < np.inf, self._arrays["task"][0], np.inf)
+        least = self._arrays["least"][0]
+        return np.where(least < np.inf, self._arrays["task"][0], np.inf) if self.problem.sizes.constraints else least
 
     @property
     def violation(self) -> Array:

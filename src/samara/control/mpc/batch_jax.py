@@ -74,22 +74,25 @@ JAX = MatrixLibrary(jnp.vstack, jnp.hstack, jnp.vstack)
 
 
 class ProblemBatch(NamedTuple):
-    """B problems: states (n, B), targets for `goals`, previous inputs (m, B), inputs (N, m, B) of a warm start."""
+    """B problems: states (n, B), targets for `goals`, previous inputs (m, B); inputs (N, m, B) and multipliers
+    (N + 1, 1 + constraints, B) of a warm start, () for multipliers of 0."""
 
     states: JaxTree
     targets: JaxTree
     previous_inputs: JaxTree
     controls: JaxTree
+    multipliers: JaxTree = ()
 
 
 class BatchSolution(NamedTuple):
-    """Inputs (N, m, B), states (N + 1, n, B), costs, convergence and the largest violation (B,)."""
+    """Inputs (N, m, B), states (N + 1, n, B), costs, convergence and the largest violation (B,), and multipliers."""
 
     controls: JaxTree
     states: JaxTree
     cost: JaxTree
     converged: JaxTree
     violation: JaxTree
+    multipliers: JaxTree
 
 
 class Iterate(NamedTuple):
@@ -130,7 +133,8 @@ def jax_solver(
     @jax.jit
     def compiled_solve(batch: ProblemBatch, parameters: JaxTree, tolerance: JaxTree) -> BatchSolution:
         values = unflatten(problem.parameters, iter(parameters))
-        data = step_data(problem, goals(batch.states, batch.targets), dt)
+        multipliers = None if isinstance(batch.multipliers, tuple) else batch.multipliers
+        data = step_data(problem, goals(batch.states, batch.targets), dt, multipliers)
         solver = _BatchSolver(problem, horizon, sizes, dtype, values, shooting=cold and problem.guess is not None)
         return solver.solve(batch, data, iterations, tolerance)
 
@@ -267,8 +271,14 @@ class _BatchSolver:
         for g in violations:
             violation = jnp.maximum(violation, g)
         task = jnp.where(last.progress.cost < jnp.inf, task, jnp.inf)
+        following = self.update_multipliers(batch, last, grow=False) if self.problem.sizes.constraints else last
         return BatchSolution(
-            last.controls, last.states, task, (last.converged > 0.0) & (violation <= MAX_VIOLATION), violation
+            last.controls,
+            last.states,
+            task,
+            (last.converged > 0.0) & (violation <= MAX_VIOLATION),
+            violation,
+            following.data[:, self.problem.goal_size + 1 :],
         )
 
     def update_multipliers(self, batch: ProblemBatch, current: Iterate, grow: bool = True) -> Iterate:

@@ -125,14 +125,15 @@ class MpcResult(NamedTuple):
 
 
 class MpcBatchResult(NamedTuple):
-    """B solutions: inputs (N, m, B), states (N + 1, 13, B), costs, convergence and the largest violation (B,), the iteration
-    count, and the order of the quaternion in the states."""
+    """B solutions: inputs (N, m, B), states (N + 1, 13, B), costs, convergence and the largest violation (B,), multipliers
+    (N + 1, 1 + constraints, B) for a warm start, the iteration count, and the order of the quaternion in the states."""
 
     controls: Array
     states: Array
     cost: Array
     converged: Array
     violation: Array
+    multipliers: Array
     iterations: int
     layout: str = "wxyz"
 
@@ -175,13 +176,14 @@ class SolveOptions(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """B problems: states (13, B), targets (3, B), yaws (B,), previous inputs (m, B), initial inputs (N, m, B)."""
+    """B problems: states (13, B), targets (3, B), yaws (B,), previous inputs (m, B), initial inputs (N, m, B) and multipliers."""
 
     states: Array
     targets: Array
     yaw: Array
     before: Array
     inputs: Array
+    multipliers: Array | None
 
 
 class MPC:
@@ -410,6 +412,7 @@ class MPC:
             np.broadcast_to(np.asarray(yaw, dtype=float), (count,)),
             np.broadcast_to(previous.reshape(m, -1), (m, count)),
             np.broadcast_to(initial_inputs, (self.horizon, m, count)),
+            np.asarray(warm_start.multipliers) if isinstance(warm_start, MpcBatchResult) and self._names else None,
         )
         solve = self._solve_with_jax if backend == "jax" else self._solve_on_cpu
         iteration_count = self.options.max_iterations if iterations is None else iterations
@@ -442,16 +445,18 @@ class MPC:
         n, m, width, count = self.horizon, self.model.input_count, tile.width, x.shape[1]
         controls, states = np.empty((n, m, count), dtype), np.empty((n + 1, x.shape[0], count), dtype)
         cost, violation, converged = np.empty(count, dtype), np.zeros(count, dtype), np.empty(count, dtype=bool)
+        multipliers = np.empty((n + 1, tile.multipliers.shape[1], count), dtype)
         for first in range(0, count, width):
             lanes = slice(first, min(first + width, count))
             filled = slice(0, lanes.stop - first)
             tile.load(x[:, lanes], batch.before[:, lanes], batch.inputs[..., lanes])
             goals.write_lanes(x[:6, lanes], target[:, lanes], filled)
-            tile.run(iterations, self.tolerance, cold)
+            start = None if batch.multipliers is None else batch.multipliers[..., lanes]
+            tile.run(iterations, self.tolerance, cold, start)
             controls[..., lanes], states[..., lanes] = tile.controls[..., filled], tile.states[..., filled]
             cost[lanes], converged[lanes] = tile.cost[filled], tile.is_converged[filled]
-            violation[lanes] = tile.violation[filled]
-        return MpcBatchResult(controls, states, cost, converged, violation, iterations)
+            violation[lanes], multipliers[..., lanes] = tile.violation[filled], tile.multipliers[..., filled]
+        return MpcBatchResult(controls, states, cost, converged, violation, multipliers, iterations)
 
     def _solve_with_jax(self, batch: _Batch, iterations: int, dtype: str, cold: bool) -> MpcBatchResult:
         from samara.control.mpc.batch_jax import PointTargets, ProblemBatch, jax_solver, point_goals
@@ -462,7 +467,15 @@ class MPC:
         )
         targets = PointTargets(batch.targets, batch.yaw, self.shaping)
         solution = solve(
-            ProblemBatch(batch.states, targets, batch.before, batch.inputs), flatten(self.parameters), self.tolerance
+            ProblemBatch(
+                batch.states,
+                targets,
+                batch.before,
+                batch.inputs,
+                () if batch.multipliers is None else batch.multipliers,
+            ),
+            flatten(self.parameters),
+            self.tolerance,
         )
         return MpcBatchResult(*solution, iterations)
 
