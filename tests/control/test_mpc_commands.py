@@ -58,7 +58,9 @@ def test_at_the_target_the_command_is_that_of_hover(mpc):
 
 def test_the_state_needs_the_rotor_speeds(mpc):
     """A state without them is refused in one sentence; a bare array has them at its end."""
-    with pytest.raises(ValueError, match="state has 13 numbers; expected a State, or the 17 of p, v, q, ω and the rotor"):
+    with pytest.raises(
+        ValueError, match="state has 13 numbers; expected a State, or the 17 of p, v, q, ω and the rotor"
+    ):
         mpc.solve(HOVER.to_numpy()[:13], TARGET, layout="wxyz")
     from_array = mpc.solve([*HOVER.to_numpy()[:13], *HOVER.rotor_speed], TARGET, layout="wxyz", iterations=3)
     from_state = mpc.solve(HOVER, TARGET, iterations=3)

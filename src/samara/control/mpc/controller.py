@@ -176,7 +176,7 @@ class SolveOptions(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """B problems: states (13, B), targets (3, B), yaws (B,), previous inputs (m, B), initial inputs (N, m, B) and multipliers."""
+    """B problems: states (13, B), targets (3, B), yaws (B,), previous inputs (m, B), inputs (N, m, B) and multipliers."""
 
     states: Array
     targets: Array
