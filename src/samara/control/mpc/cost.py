@@ -157,7 +157,9 @@ def vehicle_problem(model: PredictionModel, structure: CostStructure, cost: Cost
         soft_weights=(1.0,) * len(soft),
     )
 
-    change_scale = sum(slope**2 for slope in model.thrust_slopes) / len(model.thrust_slopes) if model.takes_commands else 1.0
+    change_scale = (
+        sum(slope**2 for slope in model.thrust_slopes) / len(model.thrust_slopes) if model.takes_commands else 1.0
+    )
 
     def active_parameters(parameters: CostParameters) -> CostParameters:
         weights = (

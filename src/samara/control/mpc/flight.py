@@ -185,9 +185,7 @@ class TickCode(NamedTuple):
     finish: CompiledLoops
 
 
-def tick_code(
-    vehicle: Vehicle, allocation: Allocation, gain: float, period: float, models: PlanModels
-) -> TickCode:
+def tick_code(vehicle: Vehicle, allocation: Allocation, gain: float, period: float, models: PlanModels) -> TickCode:
     """Compile a tick: "state", "q_norm", "command" → "observed", "push", "confirmed", and "given" to the solver; then "wrench",
     "state", "turned" → "command", "turned". In strict IEEE arithmetic, bit-identical to the functions on floats."""
     (state, command), observer = hover(vehicle), initial_lead_observer(vehicle) or ()
@@ -482,7 +480,9 @@ class BatchController:
         rows["plan"][0, :horizon], rows["plan"][0, horizon:] = controller_state.controls, controller_state.controls[-1]
         rows["previous"][0], rows["command"][0] = controller_state.previous_input, controller_state.command
         rows["observed"][0] = flatten(controller_state.acceleration_observer or INITIAL_OBSERVER)
-        has_plan = not math.isnan(controller_state.prediction[0, 0])  # without an observer, the only trace of an earlier tick
+        has_plan = not math.isnan(
+            controller_state.prediction[0, 0]
+        )  # without an observer, the only trace of an earlier tick
         rows["confirmed"][0] = has_plan if not self._shared.gain else controller_state.acceleration_observer is not None
         rows["turned"][0] = flatten(controller_state.torque_observer or self._torque_observer or ())
         rows["time"][0], multipliers = controller_state.time + self._delay, controller_state.multipliers
