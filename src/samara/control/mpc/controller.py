@@ -539,7 +539,6 @@ class MPC:
                 self._delayed_model if self.options.delay > 0.0 else None,
                 self.model.input_count,
             ),
-            self.observer_gain,
             self.period,
             None if self.model.takes_wrench else self.model.thrust_and_torque,
             self.model.dt,

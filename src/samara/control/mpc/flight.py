@@ -302,7 +302,6 @@ class FlightParts(NamedTuple):
     solver: Solver
     goals: GoalWriter
     code: TickCode
-    gain: float  # of the disturbance observer
     period: float
     wrench: Callable[[tuple[float, ...]], Command] | None
     dt: float
