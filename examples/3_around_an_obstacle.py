@@ -1,4 +1,4 @@
-"""Model-predictive control: plans two seconds ahead, around a ball on the path."""
+"""Model-predictive control: it plans two seconds ahead, around a ball on the path."""
 
 # %%
 import matplotlib
@@ -30,7 +30,7 @@ min_distance = np.linalg.norm(path - ball, axis=1).min()
 print(
     f"{min_distance:.3f} m from the centre of the ball of {radius} m; {np.linalg.norm(path[-1] - target):.3f} m from the target"
 )
-assert min_distance > 0.9 * radius and np.linalg.norm(path[-1] - target) < 0.1
+assert min_distance > radius and np.linalg.norm(path[-1] - target) < 0.1
 figure, panels = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
 for axes, title, up in zip(panels, ("From above", "From the side: below the ball"), (1, 2), strict=True):
     axes.add_patch(plt.Circle((ball[0], ball[up]), radius, alpha=0.3))

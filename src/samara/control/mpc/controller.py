@@ -558,7 +558,6 @@ class MPC:
                 self.period,
                 self.plan_models,
             ),
-            self.observer_gain,
             self.period,
             None if self.model.takes_wrench or self.model.takes_commands else self.model.thrust_and_torque,
             self.model.dt,

@@ -316,7 +316,6 @@ class FlightParts(NamedTuple):
     solver: Solver
     goals: GoalWriter
     code: TickCode
-    gain: float  # of the disturbance observer
     period: float
     wrench: Callable[[tuple[float, ...]], Command] | None
     dt: float
@@ -483,7 +482,7 @@ class BatchController:
         """Return the state of a drone's controller."""
         rows = {name: values[drone] for name, values in self._rows.items()}
         observer, initial_observer = None, self._torque_observer
-        if self._shared.gain and rows["confirmed"][0]:
+        if rows["confirmed"][0]:
             observer = unflatten(INITIAL_OBSERVER, iter(rows["observed"].tolist()))
         torque_observer = (
             None if initial_observer is None else unflatten(initial_observer, iter(rows["turned"].tolist()))
