@@ -871,7 +871,7 @@ def test_options_are_checked_in_one_sentence():
             MPC(CRAZYFLIE, **options)
     with pytest.raises(TypeError, match="MPC has no option 'positon_weight'; did you mean position_weight"):
         MPC(CRAZYFLIE, positon_weight=1.0)
-    with pytest.raises(ValueError, match="has none; expected 'wrench'"):
+    with pytest.raises(ValueError, match="has no rotors; expected 'wrench'"):
         MPC(samara.vehicle("rigid_body_quadrotor"), inputs="rotors")
 
 

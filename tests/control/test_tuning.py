@@ -117,9 +117,9 @@ def test_ilqr_receives_its_options(monkeypatch):
         "samara.control.mpc.controller.MPC", lambda *_, **options: received.update(options) or Mock(initial_state=())
     )
     create_controller("mpc", CRAZYFLIE, period=0.01, position_weight=60.0, horizon=12)
-    common = {"healthy": (True,) * 4, "period": 0.01}
+    common = {"healthy": (True,) * 4, "period": 0.01, "constraints": ()}
     assert received == {**common, "position_weight": 60.0, "horizon": 12, "yaw_weight": DEFAULT_YAW_WEIGHT}
-    assert set(CONTROLLERS["mpc"].option_parsers) <= {
+    assert set(CONTROLLERS["mpc"].option_parsers) - {"avoid_obstacles", "clearance"} <= {
         *(field.name for field in fields(MpcOptions)),
         *CostWeights._fields,
         *Shaping._fields,
