@@ -71,20 +71,20 @@ def single_problems() -> list[dict[str, Any]]:
         return time.perf_counter() - begin_iteration
 
     return [
-        _row("iLQR, one iteration, N = 40", min(one_iteration() for _ in range(REPEATS)), compile_s=compile_seconds),
+        _row("MPC, one iteration, N = 40", min(one_iteration() for _ in range(REPEATS)), compile_s=compile_seconds),
         _row(
-            "iLQR, real-time iteration, N = 20",
+            "MPC, real-time iteration, N = 20",
             best(lambda: short_horizon.solve(state, target, warm_start=warm_start, shift=0.01, iterations=1), REPEATS),
         ),
         _row(
-            "iLQR as a controller, N = 20",
+            "MPC as a controller, N = 20",
             best(lambda: short_horizon(state, target, vehicle, controller_state), REPEATS),
         ),
         _row(
-            "iLQR as a controller on arrays, N = 20",
+            "MPC as a controller on arrays, N = 20",
             min(flight_seconds(short_horizon, state, target) for _ in range(20)),
         ),
-        _row("iLQR, 12 iterations from cold, N = 20", best(lambda: short_horizon.solve(state, target), REPEATS)),
+        _row("MPC, 12 iterations from cold, N = 20", best(lambda: short_horizon.solve(state, target), REPEATS)),
     ]
 
 
@@ -177,7 +177,7 @@ def batches(count: int = 4096) -> list[dict[str, Any]]:
         seconds = best(solve_again, 10)
         measurements.append(
             _row(
-                f"iLQR, real-time iterations of {count} problems in lanes{label}, N = 20, {dtype}",
+                f"MPC, real-time iterations of {count} problems in lanes{label}, N = 20, {dtype}",
                 seconds / count,
                 per_s=count / seconds,
             )
@@ -224,7 +224,7 @@ def _compare_with_crocoddyl(mpc: Any, state: Any, target: Any, python: Path) -> 
     vehicle, integrator = mpc.vehicle, mpc.model.integrator
     result = mpc.solve(state, target, iterations=ITERATIONS)
     measurement = _row(
-        f"iLQR, an iteration of a cold solution, rotor thrusts, N = 40, {integrator}",
+        f"MPC, an iteration of a cold solution, rotor thrusts, N = 40, {integrator}",
         best(lambda: mpc.solve(state, target, iterations=ITERATIONS), REPEATS) / result.iterations,
         cost=result.cost,
         iterations=result.iterations,
@@ -435,7 +435,7 @@ def gpu(path: Path, batches: Sequence[GpuBatch] = GPU_BATCHES, repeats: int = 10
         seconds = best(call, repeats)
         measurements.append(
             _row(
-                f"iLQR in JAX, {batch.name}",
+                f"MPC in JAX, {batch.name}",
                 seconds / batch.count,
                 per_s=batch.count / seconds,
                 compile_s=compile_seconds,
