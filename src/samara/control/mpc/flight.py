@@ -471,8 +471,7 @@ class BatchController:
         rows["plan"][0, :horizon], rows["plan"][0, horizon:] = controller_state.controls, controller_state.controls[-1]
         rows["previous"][0], rows["command"][0] = controller_state.previous_input, controller_state.command
         rows["observed"][0] = flatten(controller_state.acceleration_observer or INITIAL_OBSERVER)
-        has_plan = not math.isnan(controller_state.prediction[0, 0])  # without an observer, all that tells of a tick
-        rows["confirmed"][0] = has_plan if not self._shared.gain else controller_state.acceleration_observer is not None
+        rows["confirmed"][0] = controller_state.acceleration_observer is not None
         rows["turned"][0] = flatten(controller_state.torque_observer or self._torque_observer or ())
         rows["time"][0], multipliers = controller_state.time + self._delay, controller_state.multipliers
         if multipliers.size:

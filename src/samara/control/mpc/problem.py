@@ -204,7 +204,7 @@ class Problem:
         return weights, slopes
 
 
-INITIAL_PENALTY, MAX_PENALTY, PENALTY_GROWTH = 2e3, 1e6, 4.0
+INITIAL_PENALTY, MAX_PENALTY, PENALTY_GROWTH = 1e2, 1e6, 4.0
 MAX_SHIFT = 1e3
 MAX_VIOLATION = 1e-3  # of its scale: a constraint counts as satisfied
 MIN_VIOLATION_DECREASE = 0.25
