@@ -43,6 +43,7 @@ from samara.control.mpc.iteration import (
 from samara.control.mpc.options import Shaping
 from samara.control.mpc.prediction_model import PredictionModel
 from samara.control.mpc.problem import (
+    FLIGHT_PENALTY,
     INITIAL_PENALTY,
     MAX_VIOLATION,
     Problem,
@@ -225,11 +226,8 @@ class _BatchSolver:
         is_cold = is_new | ~(warm[2] <= level[2])
         cold_data = data
         if self.problem.sizes.constraints:
-            cold_data = (
-                step_data(self.problem, data[:, : self.problem.goal_size], 0.0)
-                .at[:, self.problem.goal_size]
-                .set(data[:, self.problem.goal_size])
-            )
+            first = self.problem.goal_size + 1
+            cold_data = data.at[:, first].set(FLIGHT_PENALTY).at[:, first + 1 :].set(0.0)
             data = jnp.where(is_cold, cold_data, data)
         guess = self._guess(batch, cold_data)
         start = tuple(jnp.where(is_cold, a, b) for a, b in zip(guess, warm, strict=True))
