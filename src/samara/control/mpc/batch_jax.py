@@ -43,7 +43,7 @@ from samara.control.mpc.iteration import (
 from samara.control.mpc.options import Shaping
 from samara.control.mpc.prediction_model import PredictionModel
 from samara.control.mpc.problem import (
-    FLIGHT_PENALTY,
+    FLIGHT_GROWTH,
     INITIAL_PENALTY,
     MAX_VIOLATION,
     Problem,
@@ -227,7 +227,7 @@ class _BatchSolver:
         cold_data = data
         if self.problem.sizes.constraints:
             first = self.problem.goal_size + 1
-            cold_data = data.at[:, first].set(FLIGHT_PENALTY).at[:, first + 1 :].set(0.0)
+            cold_data = data.at[:, first].set(INITIAL_PENALTY).at[:, first + 1 :].set(0.0)
             data = jnp.where(is_cold, cold_data, data)
         guess = self._guess(batch, cold_data)
         start = tuple(jnp.where(is_cold, a, b) for a, b in zip(guess, warm, strict=True))
@@ -240,7 +240,12 @@ class _BatchSolver:
             return frozen
 
         last: Iterate = lax.fori_loop(0, jnp.max(limits), iterate, self._first(start, data))
-        return self.update_multipliers(batch, last, grow=False) if self.problem.sizes.constraints else last
+        if not self.problem.sizes.constraints:
+            return last
+        last = self.update_multipliers(batch, last, grow=False)
+        growth = jnp.where(is_cold, FLIGHT_GROWTH, 1.0)
+        data = last.data.at[:, first].multiply(growth).at[:, first + 1 :].divide(growth)
+        return last._replace(data=data)
 
     def _first(self, start: Sequence[JaxTree], data: JaxTree) -> Iterate:
         zeros = jnp.zeros_like(start[2])

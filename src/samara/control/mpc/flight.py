@@ -29,7 +29,7 @@ from samara.control.disturbance_torque import (
     observe,
 )
 from samara.control.mpc.prediction_model import PredictionModel
-from samara.control.mpc.problem import FLIGHT_PENALTY, INITIAL_PENALTY, Problem, Tree, is_zero
+from samara.control.mpc.problem import FLIGHT_GROWTH, INITIAL_PENALTY, Problem, Tree, is_zero
 from samara.control.mpc.programs import LANES, StepArray, copy_pass, shared_spec, trace_pass
 from samara.control.mpc.reference import GoalWriter
 from samara.control.mpc.solver import Solver, solver_code
@@ -434,10 +434,12 @@ class BatchController:
         """
         parts, solver = self._shared, self._shared.solver
         cost, iterations = solver.accept_start(), parts.iterations
-        if is_first or solver.is_plan_rejected:
-            cost, iterations = solver.restart(FLIGHT_PENALTY), parts.cold_iterations
+        if is_cold := is_first or solver.is_plan_rejected:
+            cost, iterations = solver.restart(), parts.cold_iterations
         if not (cost < math.inf and solver.iterate(cost, iterations, parts.tolerance) < math.inf):
             return False
+        if is_cold:
+            solver.raise_penalty(FLIGHT_GROWTH)
         key = (drone, *solver.nominal_index)
         if key not in self._store_chains:
             arrays = {"nominal": solver.nominal, "shown": self.prediction.reshape(-1)[drone:]}

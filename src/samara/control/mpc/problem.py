@@ -205,7 +205,7 @@ class Problem:
 
 
 INITIAL_PENALTY, MAX_PENALTY, PENALTY_GROWTH = 1e2, 1e6, 4.0
-FLIGHT_PENALTY = 5e2  # ρ of real-time iterations, in which it does not grow
+FLIGHT_GROWTH = 5.0  # of ρ after the cold start of a flight, in whose real-time iterations it stays
 MAX_SHIFT = 1e3
 MAX_VIOLATION = 1e-3  # of its scale: a constraint counts as satisfied
 MIN_VIOLATION_DECREASE = 0.25

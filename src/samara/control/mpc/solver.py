@@ -658,13 +658,18 @@ class Solver:
         initial[:, :1] = INITIAL_PENALTY
         return initial
 
-    def reset_multipliers(self, penalty: float = INITIAL_PENALTY) -> None:
-        """Write multipliers of 0 with a weight of the penalties."""
-        self.multipliers[:, :1], self.multipliers[:, 1:] = penalty, 0.0
+    def reset_multipliers(self) -> None:
+        """Write the initial multipliers."""
+        self.multipliers[:] = self.initial_multipliers
 
-    def restart(self, penalty: float = INITIAL_PENALTY) -> float:
+    def raise_penalty(self, growth: float) -> None:
+        """Multiply the weight of the penalties, with the same multipliers."""
+        self.multipliers[:, :1] *= growth
+        self.multipliers[:, 1:] /= growth
+
+    def restart(self) -> float:
         """Start from the problem's guess, for the state and previous input in "given"; return the cost."""
-        self.reset_multipliers(penalty)
+        self.reset_multipliers()
         self._side, self._lane, self._has_gaps = 0, 0, True
         guess = self._code.guess
         guess.call(self._guess_table, self.horizon)
