@@ -346,6 +346,8 @@ def test_the_line_search_accepts_the_lowest_cost():
         assert rejected.damping > 0.0
     assert choose_rollout((10.0 - 1e-5, 10.0, 10.0), sizes, Progress(10.0, 0.1), -2e-5, 2e-5, 1e-4).converged == 1.0
     assert choose_rollout((9.0, 9.5, 9.9), sizes, Progress(10.0, 0.1), -2.0, 2.0, 1e-4).damping < 0.1
+    short = choose_rollout((11.0, 10.5, 10.0 - 5e-5), sizes, Progress(10.0, 0.0), -1e-1, 1e-1, 1e-4)
+    assert (short.accepted, short.alpha, short.converged) == (1.0, 0.1, 0.0)  # the model promises a thousand times more
 
 
 def test_the_box_step_is_the_best_within_the_box():

@@ -32,6 +32,7 @@ DIAGONAL_REGULARISATION = 1e-6  # the iLQR document adds it to the diagonal of Q
 BOX_ITERATIONS = 3
 INITIAL_DAMPING, MIN_DAMPING, MAX_DAMPING = 1e-3, 1e-6, 1e6  # the solver gives up if the cost does not fall at the last
 MAX_CLOSED_GAP = {"float64": 1e-9, "float32": 1e-3}  # Σ|d| of a trajectory without gaps, which rounding may leave
+MIN_SETTLED_STEP = 0.5  # a small decrease after a shorter step says nothing: the model may promise more
 MIN_DECREASE_RATIO = 1e-4  # minimum ratio of the actual to the predicted decrease for which a step is accepted
 
 
@@ -357,10 +358,11 @@ def choose_rollout(
 ) -> RolloutChoice:
     """The least merit J(α) + (1 − α) μ Σ|d|; accepted if it falls, by at least 1e-4 of what the model predicts
 
-    The model's change of the cost is α (qᵀk + dᵀv) + ½ α² (kᵀQk + dᵀVd). Damping grows tenfold if no rollout is accepted
-    and threefold after a small step, and shrinks to a fifth after a large one. The problem has converged if the cost fell by
-    less than the tolerance, or cannot fall by more according to the model, and there are no gaps (Σ|d| ≤ `max_gap`). The cost
-    of a trajectory with gaps is infinite while no rollout has a finite one.
+    The model's change of the cost is α (qᵀk + dᵀv) + ½ α² (kᵀQk + dᵀVd); with gaps, it is exact at α = 1. Damping grows
+    tenfold if no rollout is accepted and threefold after a small step, and shrinks to a fifth after a large one. The problem
+    has converged if a long step made the cost fall by less than the tolerance, or if it cannot fall by more according to the
+    model, and there are no gaps (Σ|d| ≤ `max_gap`). The cost of a trajectory with gaps is infinite while no rollout has a
+    finite one.
     """
     cost, damping, gap_weight = progress
     has_gaps = gaps is not NO_GAPS
@@ -389,7 +391,8 @@ def choose_rollout(
     )
     after_failure = minimum(maximum(10.0 * damping, INITIAL_DAMPING), 10.0 * MAX_DAMPING)
     remaining = -(linear + 0.5 * quadratic)
-    is_small = where(accepted, decrease, remaining) <= tolerance
+    is_long_step = logical_and(accepted, alpha >= MIN_SETTLED_STEP)
+    is_small = where(is_long_step, decrease, remaining) <= tolerance
     if has_gaps:
         is_small = logical_and(is_small, gaps.size <= max_gap)
     return RolloutChoice(
