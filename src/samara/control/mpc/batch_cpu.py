@@ -80,7 +80,7 @@ class BatchCode(NamedTuple):
 def batch_code(problem: Problem, dtype: str, sizes: int, shooting: bool, width: int | None = None) -> BatchCode:
     """Compile the code for tiles of a problem, with `sizes` step sizes; with `shooting` the states may have gaps.
 
-    `width` is the number of problems in a tile; None for that of the vector registers.
+    `width` counts the problems in a tile; None for that of the vector registers.
     """
     width = width or vector_width(dtype)
     traced = batch_loops(problem, sizes, shooting, width, dtype)
@@ -161,8 +161,8 @@ def _backward(
     is_limited = problem.max_change is not None
 
     def step(*arguments: Tree) -> Tree:
-        V, v, stage_values, constant, parameters, damping, sums, u, K, k, following, later, *others = arguments
-        change_here, gap = (others[0] if is_limited else None), (others[-1] if arrays.gaps is not None else None)
+        V, v, stage_values, constant, parameters, damping, sums, u, K, k, following, later, *optional = arguments
+        change_here, gap = (optional[0] if is_limited else None), (optional[-1] if arrays.gaps is not None else None)
         values = iter(stage_values)
         M = trace.jacobian.matrix([next(values) for _ in trace.jacobian.varying])
         slope = [next(values) for _ in range(n + m)]
@@ -192,7 +192,7 @@ def _backward(
             tuple(result.v.ravel()),
             (*result.gains.ravel(), *box.step),
             tuple(next_sums),
-            *([] if gap is None else [tuple(a + b for a, b in zip(others[-2], gap_terms, strict=True))]),
+            *([] if gap is None else [tuple(a + b for a, b in zip(optional[-2], gap_terms, strict=True))]),
         )
 
     def once(name: str, count: int = 1) -> ArraySpec:

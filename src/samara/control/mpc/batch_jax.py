@@ -381,8 +381,8 @@ class _BatchSolver:
                 u = apply_feedback(u, [*k], [[*gain] for gain in K], error, alpha, limits)
             next_state = problem.step(state, fold_tree(tuple(u), u, trace), self._folded_parameters(trace))
             if around and self.shooting:
-                rest = fold_tree(problem.tangent, [(alpha - 1.0) * d for d in gap], trace)
-                next_state = problem.displace(next_state, rest)
+                remaining_gap = fold_tree(problem.tangent, [(alpha - 1.0) * d for d in gap], trace)
+                next_state = problem.displace(next_state, remaining_gap)
             residuals = problem.stage_residuals(
                 self._state(x), tuple(u), tuple(u_before), self._data(stage_data), parameters
             )
@@ -462,7 +462,7 @@ class _BatchSolver:
         following = jnp.concatenate([change[1:], jnp.zeros_like(change[:1])])
 
         def one(value: JaxTree, model: JaxTree, current_u: JaxTree, change: JaxTree, damping: JaxTree) -> JaxTree:
-            (V, v, K, k), (M, slope, H), (here, later, gap) = value, model, change
+            (V, v, K, k), (M, slope, H), (current_change, later, gap) = value, model, change
             gap_terms = GapSums(*jnp.zeros(3, self.dtype))
             if self.shooting:
                 v, gap_terms = shift_value(V, v, gap[:, None])
@@ -472,7 +472,7 @@ class _BatchSolver:
                 else None
             )
             inputs = StageInputs(limits, [*current_u], damping)
-            by_previous: JaxTree = -jnp.diag(here[:m])
+            by_previous: JaxTree = -jnp.diag(current_change[:m])
             result = solve_stage(StageModel(V, v, M, H, slope[:, None]), inputs, smoothing, by_previous, JAX)
             symmetric, box = 0.5 * (result.V + result.V.T), result.box
             return (symmetric, result.v, result.gains, jnp.stack(box.step)), jnp.stack(

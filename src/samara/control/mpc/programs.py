@@ -283,8 +283,8 @@ def rollout_loops(problem: Problem, arrays: RolloutArrays) -> tuple[ArrayLoop, .
         residuals = problem.stage_residuals(x, u, u_before, data, parameters)
         next_x = problem.step(x, u, parameters)
         if gap:
-            rest = [(alpha - 1.0) * d for d in gap[0]]
-            next_x = problem.displace(next_x, unflatten(problem.tangent, iter(rest)))
+            remaining_gap = [(alpha - 1.0) * d for d in gap[0]]
+            next_x = problem.displace(next_x, unflatten(problem.tangent, iter(remaining_gap)))
         return u, next_x, cost + total_cost(residuals)
 
     step_pass = trace_pass(
