@@ -19,10 +19,10 @@ def mpc():
 
 def fly_open_loop(commands, dt=0.05, substeps=50):
     """Integrate the vehicle with its motors under commands that are held, with steps of a millisecond."""
-    state, positions = HOVER, [np.array(HOVER.p_W)]
+    sim, state, positions = samara.compile(VEHICLE), HOVER, [np.array(HOVER.p_W)]
     for command in commands:
         for _ in range(substeps):
-            state = samara.step(state, command, VEHICLE, dt=dt / substeps)
+            state = sim.step(state, tuple(command), dt / substeps)
         positions.append(np.array(state.p_W))
     return np.array(positions), state
 
