@@ -390,4 +390,4 @@ class ProblemTile:
     @property
     def is_converged(self) -> Array:
         converged = self._arrays["choice"][RolloutChoice._fields.index("converged")] > 0.0
-        return converged & (self.violation <= MAX_VIOLATION)
+        return converged & (self.violation <= MAX_VIOLATION) if self.problem.sizes.constraints else converged

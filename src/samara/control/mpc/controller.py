@@ -455,7 +455,8 @@ class MPC:
             tile.run(iterations, self.tolerance, cold, start)
             controls[..., lanes], states[..., lanes] = tile.controls[..., filled], tile.states[..., filled]
             cost[lanes], converged[lanes] = tile.cost[filled], tile.is_converged[filled]
-            violation[lanes], multipliers[..., lanes] = tile.violation[filled], tile.multipliers[..., filled]
+            if self._names:
+                violation[lanes], multipliers[..., lanes] = tile.violation[filled], tile.multipliers[..., filled]
         return MpcBatchResult(controls, states, cost, converged, violation, multipliers, iterations)
 
     def _solve_with_jax(self, batch: _Batch, iterations: int, dtype: str, cold: bool) -> MpcBatchResult:
