@@ -42,6 +42,7 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     ),
     (r"python -m (figures|tools|studies)\b.*", "draws a picture or repeats a study of the documentation"),
     (r"python -m tests\.fuzz .*", "the fuzzer; tests/repository/test_fuzz.py runs it"),
+    (r"python bench/\w+\.py.*", "a benchmark of the checkout; make bench and its own tests run it"),
     (r"python train_sb3\.py|samara .* sb3-policy\b.*", "needs PyTorch, which the tests do not install"),
     (r"python (square|motion_commander_demo)\.py", "needs cflib and a flight in another terminal"),
     (
