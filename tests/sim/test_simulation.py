@@ -56,6 +56,13 @@ def test_events_come_before_wind_and_wind_before_the_log_of_the_same_instant():
     assert run.velocity[row + 5, 0] > 1e-3
 
 
+def test_a_log_faster_than_the_controller_has_a_row_for_each_of_its_ticks():
+    """Every table of a block has the room of its own clock; 500 Hz for 10 s are 5001 rows, and the flight is the same."""
+    fast, usual = (fly(hovering(duration=10.0, rates=Rates(log=rate))) for rate in (500.0, 100.0))
+    assert len(fast.time) == 5001
+    assert np.array_equal(fast.position[::5], usual.position)
+
+
 def test_an_event_between_ticks_happens_at_its_microsecond():
     """0.123457 s is between clock ticks: the plant stops there, and the change is recorded there."""
     run = fly(hovering(drone_events=[Event(at(0.123457), events.fail_motor(0))], duration=0.2))

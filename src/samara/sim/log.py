@@ -179,7 +179,8 @@ class Log:
         if "predicted_path" in group.tables:
             streams.append(SlotTable("predicted_path", ("predicted_path",), "log", "log"))
         if "invalid_commands" in group.slots:
-            entry, rate = ("controller", "control") if fleet.scenario.strict else ("log", "log")
+            rate = _invalid_count_clock(fleet)
+            entry = "controller" if rate == "control" else "log"
             streams.append(SlotTable(INVALID_COUNTS, ("invalid_commands",), entry, rate))
             streams.append(SlotTable("command", ("command",), "controller", "control"))
         streams.append(SlotTable(CONTACTS, ("impact_status",), "contact", "scenario"))
@@ -313,6 +314,11 @@ def _truncate(fleet: Fleet, time_us: int, entries_run: int) -> None:
     fleet.time_us, fleet.entries_run = time_us, entries_run
 
 
+def _invalid_count_clock(fleet: Fleet) -> str:
+    """Return the clock at which invalid commands are counted: a strict flight ends at the first."""
+    return "control" if fleet.scenario.strict else "log"
+
+
 def _empty_tables(fleet: Fleet, group: Group) -> dict[str, RowBuffer]:
     commands, environment = len(group.slots["command"]), len(group.slots["environment"])
     sizes = {
@@ -323,7 +329,7 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, RowBuffer]:
         "environment": (environment + len(load_fields(group.vehicle)), "wind"),
         "status": (len(STATUS_FIELDS), "scenario"),
         INPUTS: (commands + environment, "log"),
-        INVALID_COUNTS: (1, "control"),
+        INVALID_COUNTS: (1, _invalid_count_clock(fleet)),
         CONTACTS: (4, "scenario"),
         ENVIRONMENTS: (environment, "wind"),
     }
