@@ -8,18 +8,23 @@ import argparse
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "docs")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 
 from figures.validation import unfitted_crazyflie
-from prediction.protocol import Row, Update, files_in, run
 
+from prediction.protocol import Row, Update, files_in, run
 from samara.identify.identification import identify
 from samara.identify.readers.registry import read_logs
 from samara.physics.rotors.actuator import speed_from_command
 from samara.physics.types import Vehicle
 
-INERTIA = {"xx": 1.0286e-5, "yy": 1.1052e-5, "zz": 1.9546e-5}  # [kg m²]
-LAG = 0.072  # [s]
+PUBLISHED = {
+    **{"inertia.xx": (1.0286e-5, 1e6), "inertia.yy": (1.1052e-5, 1e6), "inertia.zz": (1.9546e-5, 1e6)},
+    **{"motor.time_constant_up": (0.072, 1e3), "motor.time_constant_down": (0.072, 1e3)},
+}
+"""Moments of inertia [kg m²] and motor lag [s], with the scale that they are written in"""
+INTERVAL = ("value", "low", "high")
 OUTPUTS = (0.5, 0.6, 0.7)  # PWM / 65535
 
 
@@ -29,24 +34,18 @@ def published_thrust(u: float) -> float:
 
 
 def score(arguments: argparse.Namespace, vehicles: dict[str, Vehicle], update: Update) -> list[Row]:
-    """Compare inertia [1e-6 kg m²], motor lag [ms] and thrust [mN]."""
+    """Compare inertia [1e-6 kg m²], motor lag [ms] and thrust [mN] at the mass of the shipped Crazyflie."""
     logs = read_logs(files_in(arguments.folder, "log1[056]", "log10, log15 and log16 of Eschmann et al."))
     start = unfitted_crazyflie()
     product = identify(logs, start, predictor=False, progress=lambda stage, fraction: update(fraction)).physical
-    scales = {f"inertia.{axis}": (1e6, value) for axis, value in INERTIA.items()}
-    scales |= {f"motor.time_constant_{direction}": (1e3, LAG) for direction in ("up", "down")}
-    rows: list[Row] = []
-    for name, (scale, published) in scales.items():
-        estimate = product.estimate(name)
-        values = (published, estimate.value, estimate.low, estimate.high)
-        fields = zip(("published", "value", "low", "high"), (scale * value for value in values), strict=True)
-        rows.append({"row": name, **dict(fields), "excited": estimate.excited})
-    thrust = product.estimate("k_thrust")
+    rows = [(name, product.estimate(name), scale, value) for name, (value, scale) in PUBLISHED.items()]
     for u in OUTPUTS:
-        square = 1e3 * float(speed_from_command(u, start.rotors[0].motor)) ** 2
-        values = {key: getattr(thrust, key) * square for key in ("value", "low", "high")}
-        rows.append({"row": f"thrust at {u:g}", "published": 1e3 * published_thrust(u), **values})
-    return rows
+        square = float(speed_from_command(u, start.rotors[0].motor)) ** 2
+        rows.append((f"thrust at {u:g}", product.estimate("k_thrust"), 1e3 * square, published_thrust(u) / square))
+    return [
+        {"row": row, "published": scale * value, **{key: scale * getattr(estimate, key) for key in INTERVAL}}
+        for row, estimate, scale, value in rows
+    ]
 
 
 if __name__ == "__main__":

@@ -9,27 +9,14 @@ h steps; SimErr = Σ MAE_h over h = 1 … 50. Vehicles are scored as their files
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from prediction.protocol import (
-    SPEED_MARGIN,
-    Row,
-    Update,
-    build_from_parts,
-    files_in,
-    fly_at_speeds,
-    identify_vehicles,
-    order_by_rotor,
-    run,
-    widen_speed_range,
-)
-
+from prediction import protocol
+from prediction.protocol import Row, Update
 from samara.compiler.simulator import compile as compile_vehicle
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
@@ -41,76 +28,50 @@ from samara.physics.multirotor import state_at_rest
 from samara.physics.types import BODY_STATE_SIZE, Vehicle
 from samara.vehicles.loader import vehicle as load_vehicle
 
-STEPS, PERIOD = 50, 0.01  # of a window; [s]
-SUBSTEPS = 10  # integration steps of a sample
-MOTOR_TIME_CONSTANT = 0.001  # [s]: motors reach the speed that is prescribed for a step within the step
+STEPS, PERIOD, SUBSTEPS = 50, 0.01, 10  # samples of a window, their period [s], integration steps of a sample
+MOTOR_TIME_CONSTANT = 0.001  # [s]: rotors follow the measured speeds, joined by straight lines; the last one is held
+SUBSTEP_FRACTIONS = ((np.arange(SUBSTEPS) + 0.5) / SUBSTEPS + MOTOR_TIME_CONSTANT / PERIOD)[:, None]
 BATCH = 2000  # windows
 MASS = 0.045  # [kg], Busetto et al.
-PARTS = {
-    "layout": "quad_x",
-    "mass": MASS,
-    "diagonal": 0.1,
-    "motors": "0802.8 10000KV",
-    "props": "55x35 mm",
-    "battery": "1S350 15C",
-}
-"""Bitcraze's data sheet of the Crazyflie 2.1 Brushless, with the mass of the benchmark"""
+AIRFRAME = {"layout": "quad_x", "mass": MASS, "diagonal": 0.1}  # Bitcraze's data sheet of the Crazyflie 2.1 Brushless
+DRIVE = {"motors": "0802.8 10000KV", "props": "55x35 mm", "battery": "1S350 15C"}
 NUMBERING = "crazyflie"
-MOTORS = [f"m{k}_rads" for k in (1, 2, 3, 4)]
-COLUMNS = {
-    "time": "t",
-    "motors": MOTORS,
-    "rotor_speed": MOTORS,
-    "position": ["x", "y", "z"],
-    "velocity": ["vx", "vy", "vz"],
-    "attitude": ["qx", "qy", "qz", "qw"],
-    "quaternion": "xyzw",
-    "rate": ["wx", "wy", "wz"],
-    "specific_force": ["ax_body", "ay_body", "az_body"],
-    "numbering": NUMBERING,
-}
+MOTORS = "m1_rads m2_rads m3_rads m4_rads"
+VECTORS = {"position": "x y z", "velocity": "vx vy vz", "attitude": "qx qy qz qw", "rate": "wx wy wz"}
+SIGNALS = {**VECTORS, "motors": MOTORS, "rotor_speed": MOTORS, "specific_force": "ax_body ay_body az_body"}
+COLUMNS: dict[str, object] = {key: names.split() for key, names in SIGNALS.items()}
+# the commands of the motors are the speeds at which the rotors turn
+SETTINGS = {"time": "t", "quaternion": "xyzw", "numbering": NUMBERING, "motor_range": [0.0, protocol.MAX_SPEED]}
 PUBLISHED = {
-    "published, naive": (17.7878, 38.9241, 8.2138, 29.0866),
-    "published, physics": (2.3223, 10.6232, 5.1013, 29.0866),
-    "published, MLP": (4.0519, 12.5809, 6.0591, 35.5735),
-    "published, hybrid": (2.3625, 10.4033, 6.1534, 28.9873),
-    "published, LSTM": (5.9711, 16.7207, 5.6525, 35.8353),
+    "naive": (17.7878, 38.9241, 8.2138, 29.0866),
+    "physics": (2.3223, 10.6232, 5.1013, 29.0866),
+    "MLP": (4.0519, 12.5809, 6.0591, 35.5735),
+    "hybrid": (2.3625, 10.4033, 6.1534, 28.9873),
+    "LSTM": (5.9711, 16.7207, 5.6525, 35.8353),
 }
 """SimErr of p, v, R, ω in results/model_comparison.ipynb of the repository, at commit 2d921b5"""
 
 
-class Flight(NamedTuple):
-    """States (13, n) and rotor speeds [rad/s] (4, n) of a flight at 100 Hz."""
-
-    body: Array
-    speeds: Array
+Flight = tuple[Array, Array]  # states (13, n) and rotor speeds [rad/s] (4, n) at 100 Hz
 
 
 def score(arguments: argparse.Namespace, vehicles: dict[str, Vehicle], update: Update) -> list[Row]:
     """Score baselines and vehicles on the test flights; vehicles are identified from all other flights."""
-    paths = files_in(arguments.folder, "*_run*.csv", "data/train and data/test of the benchmark")
+    paths = protocol.files_in(arguments.folder, "*_run*.csv", "data/train and data/test of the benchmark")
     test = [path for path in paths if path.name.startswith(f"{arguments.test}_")]
     training = [path for path in paths if not path.name.startswith((f"{arguments.test}_", "melon_"))]
-    for group, name in ((test, f"{arguments.test}_*_run*.csv"), (training, "flights to identify from")):
-        if not group:
-            raise ValueError(f"{arguments.folder}: holds no {name}; expected data/train and data/test of the benchmark")
-    flights = [flight_states(read_flight(path, 1.0)) for path in test]
-    logs = [read_flight(path, 1.0) for path in training]
-    max_speed = SPEED_MARGIN * max(float(log.rotor_speed.values.max()) for log in logs if log.rotor_speed)
+    if not test or not training:
+        raise ValueError(f"{arguments.folder}: holds {len(test)} test flights of {len(paths)}; expected train and test")
+    flights = [flight_states(read_log(path, COLUMNS | SETTINGS)[0]) for path in test]
     shipped = load_vehicle("crazyflie_brushless").replace({"mass": MASS})
-    start = widen_speed_range(shipped, max_speed)
-    identified = identify_vehicles([read_flight(path, max_speed) for path in training], start, update)
+    start = protocol.replace_motors(shipped, speed_min=0.0, speed_max=protocol.MAX_SPEED)
+    logs = [log for path in training for log in read_log(path, COLUMNS | SETTINGS)]
+    identified = protocol.identify_vehicles(logs, start, update)
     rows = [error_row(name, flights, name) for name in BASELINES]
-    if arguments.test == "melon":
-        rows += [{"row": name, **dict(zip(QUANTITIES, errors, strict=True))} for name, errors in PUBLISHED.items()]
-    models = {"from parts": build_from_parts(**PARTS), "shipped": shipped, **identified, **vehicles}
+    rows += protocol.published_rows(PUBLISHED, QUANTITIES) if arguments.test == "melon" else []
+    built = protocol.build_from_parts(**AIRFRAME, **DRIVE)
+    models = {"from parts": built, "shipped": shipped, **identified, **vehicles}
     return rows + [error_row(label, flights, vehicle) for label, vehicle in models.items()]
-
-
-def read_flight(path: Path, max_speed: float) -> FlightLog:
-    """Read a flight; the commands of its motors are the fractions of `max_speed` [rad/s] at which the rotors turn."""
-    (log,) = read_log(path, COLUMNS | {"motor_range": [0.0, max_speed]})
-    return log
 
 
 def flight_states(log: FlightLog) -> Flight:
@@ -121,16 +82,16 @@ def flight_states(log: FlightLog) -> Flight:
     time = log.command.time
     if len({row.shape[1] for row in rows}) > 1 or n <= STEPS or np.abs(np.diff(time) - PERIOD).max() > 0.1 * PERIOD:
         raise ValueError(f"{log.name}: expected more than {STEPS} complete rows, one every {PERIOD:g} s")
-    return Flight(np.concatenate(rows[:4]), rows[4])
+    return np.concatenate(rows[:4]), rows[4]
 
 
 def error_row(label: str, flights: list[Flight], model: Vehicle | str) -> Row:
     """Return SimErr of a vehicle or a baseline by quantity; attitudes in rad."""
     parts = []
-    for flight in flights:
-        windows = Windows(np.arange(flight.body.shape[1] - STEPS), STEPS, PERIOD)
-        predicted = BASELINES[model](flight.body, windows)[1:] if isinstance(model, str) else predict(model, flight)
-        parts.append(prediction_errors(predicted, measured_states(flight.body, windows)[1:]))
+    for body, speeds in flights:
+        windows = Windows(np.arange(body.shape[1] - STEPS), STEPS, PERIOD)
+        predicted = BASELINES[model](body, windows)[1:] if isinstance(model, str) else predict(model, body, speeds)
+        parts.append(prediction_errors(predicted, measured_states(body, windows)[1:]))
     return {"row": label, **simulation_error(parts)}
 
 
@@ -140,30 +101,24 @@ def simulation_error(parts: list[dict[str, Array]]) -> dict[str, float]:
     return {name: float(np.radians(value) if name == "attitude" else value) for name, value in sums.items()}
 
 
-def predict(vehicle: Vehicle, flight: Flight) -> Array:
-    """Predict the states of every window at the measured rotor speeds, (steps, 13, windows)."""
-    vehicle = fly_at_speeds(vehicle, SPEED_MARGIN * float(flight.speeds.max()), MOTOR_TIME_CONSTANT)
-    speeds = order_by_rotor(flight.speeds, vehicle, NUMBERING)
-    return np.concatenate(list(_predict_batches(vehicle, flight.body, speeds)), axis=2)
-
-
-def _predict_batches(vehicle: Vehicle, body: Array, speeds: Array) -> Iterator[Array]:
-    simulator, rest = compile_vehicle(vehicle), state_at_rest(vehicle)
-    effect_states = flatten(rest)[BODY_STATE_SIZE + len(speeds) :]
-    count = body.shape[1] - STEPS
+def predict(vehicle: Vehicle, body: Array, speeds: Array) -> Array:
+    """Predict the states of every window of a flight at the measured rotor speeds, (steps, 13, windows)."""
+    vehicle = protocol.follow_speeds(vehicle, MOTOR_TIME_CONSTANT)
+    speeds = protocol.order_by_rotor(speeds, vehicle, NUMBERING)
+    simulator, rest, count = compile_vehicle(vehicle), state_at_rest(vehicle), body.shape[1] - STEPS
+    effect_states, parts = flatten(rest)[BODY_STATE_SIZE + len(speeds) :], []
     for first in range(0, count, BATCH):
         starts = np.arange(first, min(first + BATCH, count))
         rows = [*body[:, starts], *speeds[:, starts], *(np.full(len(starts), value) for value in effect_states)]
-        index = starts[None, :] + np.arange(STEPS)[:, None]
-        commands = np.repeat(np.stack(motor_commands(speeds[:, index], vehicle), axis=1), SUBSTEPS, axis=0)
-        rollout = simulator.rollout(
-            unflatten(rest, iter(np.ascontiguousarray(row) for row in rows)),
-            commands,
-            PERIOD / SUBSTEPS,
-            record_every=SUBSTEPS,
-        )
-        yield np.stack(flatten(rollout.states)[:BODY_STATE_SIZE], axis=1)
+        given = speeds[:, starts[None, :] + np.arange(STEPS)[:, None]]
+        slope = np.diff(given, axis=1, append=given[:, -1:])
+        ramps = (given[:, :, None] + slope[:, :, None] * SUBSTEP_FRACTIONS).reshape(len(speeds), -1, len(starts))
+        commands = np.stack(motor_commands(ramps, vehicle), axis=1)
+        state = unflatten(rest, iter(np.ascontiguousarray(row) for row in rows))
+        rollout = simulator.rollout(state, commands, PERIOD / SUBSTEPS, record_every=SUBSTEPS)
+        parts.append(np.stack(flatten(rollout.states)[:BODY_STATE_SIZE], axis=1))
+    return np.concatenate(parts, axis=2)
 
 
 if __name__ == "__main__":
-    run("idsia", __doc__, score, ("--test", {"default": "melon", "help": "trajectory to hold out"}))
+    protocol.run("idsia", __doc__, score, ("--test", {"default": "melon", "help": "trajectory to hold out"}))

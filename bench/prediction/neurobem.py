@@ -9,59 +9,34 @@ samples and the three components, as in Table II of the paper: F² = (2 Fxy² + 
 import argparse
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from prediction.protocol import (
-    SPEED_MARGIN,
-    Row,
-    Update,
-    build_from_parts,
-    files_in,
-    fly_at_speeds,
-    identify_vehicles,
-    order_by_rotor,
-    run,
-    widen_speed_range,
-)
-
-from samara.core.algebra import Mat3, Quat, Vec3, rotate
+from prediction import protocol
+from prediction.protocol import Row, Update
+from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.types import Array
 from samara.identify.flight_log import MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.predicted_wrench import predict_wrench, required_body_torque
+from samara.identify.predicted_wrench import predict_wrench
 from samara.identify.readers.csv_mapping import read_columns, read_heading
 from samara.physics.types import Vehicle
 
 MASS, INERTIA = 0.772, (0.0025, 0.0021, 0.0043)  # [kg], [kg m²]: Readme of the data set
 ROTORS = [[0.075, -0.1, 0.0, "ccw"], [-0.075, 0.1, 0.0, "ccw"], [0.075, 0.1, 0.0, "cw"], [-0.075, -0.1, 0.0, "cw"]]
-PARTS = {
-    "mass": MASS,
-    "rotors": ROTORS,
-    "motors": "2306 2400KV",
-    "props": "5.1x4.7x3",
-    "battery": "4S1800 120C",
-}
-"""Parts of Agilicious (Foehn et al. 2022), the same group's quadrotor of that size"""
+DRIVE = {"motors": "2306 2400KV", "props": "5.1x4.7x3", "battery": "4S1800 120C"}
+"""Agilicious (Foehn et al. 2022), the same group's quadrotor of that size"""
 NUMBERING = "betaflight"  # back right, front right, back left, front left
 MOTOR_TIME_CONSTANT = 0.033  # [s]; any: commands are such that rotors have the measured derivative
-MIN_SPEED_FOR_CHECK, MAX_DISAGREEMENT = 1.0, 0.5  # [m/s]; of the velocity from the derivative of position, relative
-TEST_SEGMENTS = (
-    *("2021-02-18-13-44-23_seg_2", "2021-02-18-16-53-35_seg_2", "2021-02-18-17-03-20_seg_2"),
-    *("2021-02-18-17-19-08_seg_2", "2021-02-18-17-26-00_seg_1", "2021-02-18-18-08-45_seg_1"),
-    *("2021-02-23-10-48-03_seg_2", "2021-02-23-11-41-38_seg_3", "2021-02-23-14-21-48_seg_3"),
-    *("2021-02-23-17-27-24_seg_2", "2021-02-23-19-45-06_seg_2", "2021-02-23-22-26-25_seg_2"),
-    "2021-02-23-22-54-17_seg_1",
-)
-"""testset.txt of the data set"""
-PUBLISHED = {
-    "published, quadratic fit": (1.486, 0.087),
-    "published, BEM": (0.982, 0.074),
-    "published, PolyFit": (0.606, 0.022),
-    "published, BEM+NN": (0.335, 0.012),
+MIN_CHECKED_SPEED, MAX_DISAGREEMENT = 1.0, 0.5  # [m/s]; relative, of the velocity and the derivative of position
+TEST_SEGMENTS = {
+    "2021-02-18": "13-44-23_seg_2 16-53-35_seg_2 17-03-20_seg_2 17-19-08_seg_2 17-26-00_seg_1 18-08-45_seg_1",
+    "2021-02-23": "10-48-03_seg_2 11-41-38_seg_3 14-21-48_seg_3 17-27-24_seg_2 19-45-06_seg_2 22-26-25_seg_2 22-54-17_seg_1",
 }
+"""testset.txt of the data set, by day"""
+PUBLISHED = {"fit": (1.486, 0.087), "BEM": (0.982, 0.074), "PolyFit": (0.606, 0.022), "BEM+NN": (0.335, 0.012)}
 """Force [N] and torque [N m]: Table II of the paper"""
 
 
@@ -75,105 +50,79 @@ class Segment(NamedTuple):
     accelerations: Array
     specific_force: Array
     angular_acceleration: Array
-    voltage: Array
 
 
 def score(arguments: argparse.Namespace, vehicles: dict[str, Vehicle], update: Update) -> list[Row]:
     """Score a model without force, the built vehicle, further vehicles, and those identified from other segments."""
-    paths = files_in(arguments.folder, "*_seg_*.csv", "processed_data of NeuroBEM")
-    test = [path for path in paths if path.stem.endswith(TEST_SEGMENTS)]
+    paths = protocol.files_in(arguments.folder, "*_seg_*.csv", "processed_data of NeuroBEM")
+    held_out = tuple(f"{day}-{time}" for day, times in TEST_SEGMENTS.items() for time in times.split())
+    test = [path for path in paths if path.stem.endswith(held_out)]
     training = [path for path in paths if path not in test]
     if not test or not training:
-        missing = "test" if not test else "training"
-        raise ValueError(f"{arguments.folder}: holds no {missing} segment; expected processed_data of NeuroBEM")
-    segments = [read_segment(path) for path in test]
+        raise ValueError(
+            f"{arguments.folder}: holds {len(test)} test segments of {len(paths)}; expected processed_data"
+        )
     chosen = np.linspace(0, len(training) - 1, min(arguments.training, len(training))).astype(int)
-    flown = [read_segment(training[k]) for k in chosen]
-    max_speed = SPEED_MARGIN * max(float(segment.speeds.max()) for segment in flown)
-    built = build_from_parts(**PARTS)
-    inertia_B = Mat3.diagonal(*INERTIA)
-    start = widen_speed_range(built, max_speed).replace({"inertia_B": inertia_B})
-    identified = identify_vehicles([flight_log(segment, max_speed) for segment in flown], start, update)
-    rows = [error_row("no force", segments, None)]
-    rows += [{"row": name, "force": force, "torque": torque} for name, (force, torque) in PUBLISHED.items()]
-    models = {"from parts": built, **identified, **vehicles}
-    return rows + [error_row(label, segments, vehicle) for label, vehicle in models.items()]
+    built = protocol.build_from_parts(mass=MASS, rotors=ROTORS, **DRIVE)
+    start = protocol.replace_motors(built, speed_min=0.0, speed_max=protocol.MAX_SPEED)
+    identified = protocol.identify_vehicles([flight_log(read_segment(training[k])) for k in chosen], start, update)
+    segments = [read_segment(path) for path in test]
+    models: dict[str, Vehicle | None] = {"no force": None, "from parts": built, **identified, **vehicles}
+    rows = [error_row(label, segments, vehicle) for label, vehicle in models.items()]
+    return [*protocol.published_rows(PUBLISHED, ("force", "torque")), *rows]
 
 
 def read_segment(path: Path) -> Segment:
     """Read a segment; raise ValueError if its velocity is not the derivative of its position."""
     heading = read_heading(path)
-    axes, motors = "xyz", "1234"
-    quaternion = [f"q{axis}" if f"q{axis}" in heading else f"quat {axis}" for axis in "wxyz"]
-    names = ["t", *(f"pos {axis}" for axis in axes), *(f"vel {axis}" for axis in axes), *quaternion]
-    names += [f"{what} {axis}" for what in ("ang vel", "acc", "ang acc") for axis in axes]
-    names += [f"{what} {motor}" for what in ("mot", "dmot") for motor in motors] + ["vbat"]
+    quaternion = "q" if "qw" in heading else "quat "
+    groups = {"pos ": "xyz", "vel ": "xyz", quaternion: "wxyz", "ang vel ": "xyz", "acc ": "xyz", "ang acc ": "xyz"}
+    groups |= {"mot ": "1234", "dmot ": "1234"}
+    names = ["t", *(f"{name}{part}" for name, parts in groups.items() for part in parts)]
     rows = read_columns(path, names, "processed data of NeuroBEM").values
     rows = rows[:, np.isfinite(rows).all(axis=0)]
-    if rows.shape[1] < 2:
-        raise ValueError(f"{path}: has {rows.shape[1]} complete rows; expected a flight")
     time, position, velocity_B, attitude = rows[0], rows[1:4], rows[4:7], rows[7:11]
     velocity = np.stack(rotate(Quat(*attitude), Vec3(*velocity_B)))
     slope = np.gradient(position, time, axis=1)
-    fast = np.linalg.norm(slope, axis=0) > MIN_SPEED_FOR_CHECK
-    error = np.linalg.norm(slope - velocity, axis=0)[fast]
-    if len(error) and np.median(error / np.linalg.norm(slope[:, fast], axis=0)) > MAX_DISAGREEMENT:
+    speed, error = np.linalg.norm(slope, axis=0), np.linalg.norm(slope - velocity, axis=0)
+    if np.median(error / np.maximum(speed, MIN_CHECKED_SPEED)) > MAX_DISAGREEMENT:
         raise ValueError(f"{path}: its velocity is not the derivative of its position; expected velocity in body axes")
     body = np.concatenate([position, velocity, attitude, rows[11:14]])
-    return Segment(path.stem, time, body, rows[20:24], rows[24:28], rows[14:17], rows[17:20], rows[28:29])
+    return Segment(path.stem, time, body, rows[20:24], rows[24:28], rows[14:17], rows[17:20])
 
 
-def flight_log(segment: Segment, max_speed: float) -> FlightLog:
-    """Return the log to identify from; the commands are the fractions of `max_speed` [rad/s] at which the rotors turn."""
-
-    def signal(values: Array) -> Signal:
-        return Signal(segment.time - segment.time[0], values)
-
-    return FlightLog(
-        segment.name,
-        "csv",
-        NUMBERING,
-        signal(segment.speeds / max_speed),
-        rotor_speed=signal(segment.speeds),
-        position=signal(segment.body[:3]),
-        velocity=signal(segment.body[3:6]),
-        attitude=signal(segment.body[6:10]),
-        rate=signal(segment.body[10:]),
-        specific_force=signal(segment.specific_force),
-        voltage=signal(segment.voltage),
-        truth=MOTION_CAPTURE,
-    )
+def flight_log(segment: Segment) -> FlightLog:
+    """Return the log to identify from; the commands of its motors are the speeds at which the rotors turn."""
+    p_W, v_W, q_WB, omega_B = np.split(segment.body, (3, 6, 10))
+    rows = {"position": p_W, "velocity": v_W, "attitude": q_WB, "rate": omega_B}
+    rows |= {"specific_force": segment.specific_force, "rotor_speed": segment.speeds}
+    time = segment.time - segment.time[0]
+    signals: dict[str, Any] = {name: Signal(time, values) for name, values in rows.items()}
+    command = Signal(time, segment.speeds / protocol.MAX_SPEED)
+    return FlightLog(segment.name, "csv", NUMBERING, command, truth=MOTION_CAPTURE, **signals)
 
 
 def error_row(label: str, segments: list[Segment], vehicle: Vehicle | None) -> Row:
     """Return the RMSE of force [N] and torque [N m] over all samples and components; without a vehicle both are 0."""
     errors = [wrench_error(segment, vehicle) for segment in segments]
     force, torque = (np.concatenate([error[k] for error in errors], axis=1) for k in (0, 1))
-    return {
-        "row": label,
-        "force": float(np.sqrt((force**2).mean())),
-        "torque": float(np.sqrt((torque**2).mean())),
-        "force_z": float(np.sqrt((force[2] ** 2).mean())),
-        "samples": force.shape[1],
-    }
+    rms = {name: float(np.sqrt((error**2).mean())) for name, error in (("force", force), ("torque", torque))}
+    return {"row": label, **rms, "samples": force.shape[1]}
 
 
 def wrench_error(segment: Segment, vehicle: Vehicle | None) -> tuple[Array, Array]:
     """Return predicted minus measured force and torque in body axes, (3, n) each  [N, N·m]."""
-    inertia = np.array(INERTIA)[:, None]
-    omega = segment.body[10:]
-    force = MASS * segment.specific_force
+    inertia, omega, force = np.array(INERTIA)[:, None], segment.body[10:], MASS * segment.specific_force
     torque = inertia * segment.angular_acceleration + np.cross(omega, inertia * omega, axis=0)
     if vehicle is None:
         return -force, -torque
-    vehicle = fly_at_speeds(vehicle, 2.0 * SPEED_MARGIN * float(segment.speeds.max()), MOTOR_TIME_CONSTANT)
-    speeds, accelerations = (
-        order_by_rotor(rows, vehicle, NUMBERING) for rows in (segment.speeds, segment.accelerations)
-    )
+    vehicle = protocol.follow_speeds(vehicle, MOTOR_TIME_CONSTANT)
+    motors = (segment.speeds, segment.accelerations)
+    speeds, accelerations = (protocol.order_by_rotor(rows, vehicle, NUMBERING) for rows in motors)
     predicted = predict_wrench(vehicle, segment.body, speeds, speeds + MOTOR_TIME_CONSTANT * accelerations)
     return predicted.f_B - force, predicted.tau_B - torque
 
 
 if __name__ == "__main__":
     settings = {"type": int, "default": 12, "help": "number of training segments to identify from"}
-    run("neurobem", __doc__, score, ("--training", settings))
+    protocol.run("neurobem", __doc__, score, ("--training", settings))

@@ -8,13 +8,13 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.progress import Progress
 from timing import describe_results
 
 from samara.core.atomic_files import write_text
@@ -23,7 +23,6 @@ from samara.identify.flight_log import FlightLog
 from samara.identify.identification import identify
 from samara.identify.parameters import prepare_vehicle
 from samara.link.motor_outputs import rotor_order
-from samara.physics.rotors.actuator import Lag
 from samara.physics.types import Vehicle
 from samara.vehicles.limits import replace_dc_motors
 from samara.vehicles.loader import vehicle as load_vehicle
@@ -32,8 +31,7 @@ from samara.vehicles.parts.parts_list import parts_list
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS, DRAFT = REPOSITORY / "bench/results/prediction.json", REPOSITORY / "out/bench/prediction.json"
-SILENT_SECONDS = 2.0  # before a progress bar appears
-SPEED_MARGIN = 1.05  # of the speed range of motors over the fastest measured rotor
+SILENT_SECONDS, MAX_SPEED = 2.0, 5e3  # before a progress bar; [rad/s], faster than any rotor of these data sets
 
 Row = dict[str, Any]
 Update = Callable[[float], None]
@@ -45,28 +43,12 @@ def run(benchmark: str, description: str, score: Score, *options: tuple[str, Map
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="folder of the downloaded data set")
     parser.add_argument("--vehicle", action="append", default=[], help="name or file of one more vehicle to score")
-    parser.add_argument("--update", action="store_true", help="write bench/results/prediction.json instead of out/bench")
+    parser.add_argument("--update", action="store_true", help="write bench/results/prediction.json, not out/bench")
     for name, settings in options:
         parser.add_argument(name, **settings)
     arguments = parser.parse_args()
-    try:
-        if not arguments.folder.is_dir():
-            raise ValueError(f"{arguments.folder}: is not a directory; expected the folder of the data set")
-        with progress_bar(benchmark) as update:
-            rows = score(arguments, {name: load_vehicle(name) for name in arguments.vehicle}, update)
-    except (ValueError, OSError) as error:
-        sys.exit(" ".join(str(error).split()))
-    print(format_rows(rows))
-    print(write_rows(benchmark, rows, RESULTS if arguments.update else DRAFT))
-
-
-@contextmanager
-def progress_bar(label: str) -> Iterator[Update]:
-    """Yield a function that takes the completed fraction; the bar appears after `SILENT_SECONDS`."""
-    from rich.progress import Progress
-
     bar, begin = Progress(transient=True), time.monotonic()
-    task = bar.add_task(label, total=1.0)
+    task = bar.add_task(benchmark, total=1.0)
 
     def update(fraction: float) -> None:
         if time.monotonic() - begin > SILENT_SECONDS:
@@ -74,20 +56,26 @@ def progress_bar(label: str) -> Iterator[Update]:
         bar.update(task, completed=fraction)
 
     try:
-        yield update
+        if not arguments.folder.is_dir():
+            raise ValueError(f"{arguments.folder}: is not a directory; expected the folder of the data set")
+        rows = score(arguments, {name: load_vehicle(name) for name in arguments.vehicle}, update)
+    except (ValueError, OSError) as error:
+        sys.exit(" ".join(str(error).split()))
     finally:
         bar.stop()
+    print(format_rows(rows))
+    print(write_rows(benchmark, rows, RESULTS if arguments.update else DRAFT))
 
 
 def format_rows(rows: Sequence[Row]) -> str:
     """Tabulate the numbers of the rows as Markdown."""
     fields = [key for key, value in rows[0].items() if isinstance(value, float)]
-    lines = [f"| | {' | '.join(fields)} |", f"|---|{'---:|' * len(fields)}"]
-    return "\n".join([*lines, *(f"| {row['row']} | {' | '.join(f'{row[key]:.4g}' for key in fields)} |" for row in rows)])
+    lines = [f"| {row['row']} | {' | '.join(f'{row[field]:.4g}' for field in fields)} |" for row in rows]
+    return "\n".join([f"| | {' | '.join(fields)} |", f"|---|{'---:|' * len(fields)}", *lines])
 
 
 def write_rows(benchmark: str, rows: Sequence[Row], path: Path) -> Path:
-    """Replace the rows of one benchmark in a results file; each row is named after it and has the date and the machine."""
+    """Replace the rows of one benchmark in a results file; each is named after the benchmark and has date and machine."""
     document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     origin = describe_results("bench/prediction: real flights predicted")
     stamp = {key: origin[key] for key in ("date", "machine")}
@@ -114,22 +102,22 @@ def build_from_parts(**parts: Any) -> Vehicle:
     return assemble(parts_list(name="from_parts", **parts))
 
 
-def widen_speed_range(vehicle: Vehicle, max_speed: float, time_constant: float | None = None) -> Vehicle:
-    """Return the vehicle with lag motors from 0 to `max_speed` [rad/s], with another time constant [s] if one is given."""
+def replace_motors(vehicle: Vehicle, **fields: float) -> Vehicle:
+    """Return the vehicle with lag motors, and these of their fields replaced."""
     vehicle = replace_dc_motors(vehicle)
-
-    def widen(motor: Lag) -> Lag:
-        motor = motor._replace(speed_min=0.0, speed_max=max_speed)
-        return motor if time_constant is None else motor._replace(
-            time_constant_up=time_constant, time_constant_down=time_constant
-        )
-
-    return replace(vehicle, rotors=tuple(rotor._replace(motor=widen(rotor.motor)) for rotor in vehicle.rotors))
+    rotors = (rotor._replace(motor=rotor.motor._replace(**fields)) for rotor in vehicle.rotors)
+    return replace(vehicle, rotors=tuple(rotors))
 
 
-def fly_at_speeds(vehicle: Vehicle, max_speed: float, time_constant: float) -> Vehicle:
-    """Return the vehicle as identification simulates it, with motors that reach a commanded speed within `time_constant`."""
-    return widen_speed_range(prepare_vehicle(replace_dc_motors(vehicle)), max_speed, time_constant)
+def follow_speeds(vehicle: Vehicle, time_constant: float) -> Vehicle:
+    """Return the vehicle as identification simulates it, with motors that follow any speed with this lag [s]."""
+    lag = {"time_constant_up": time_constant, "time_constant_down": time_constant}
+    return replace_motors(prepare_vehicle(replace_dc_motors(vehicle)), speed_min=0.0, speed_max=MAX_SPEED, **lag)
+
+
+def published_rows(published: Mapping[str, Sequence[float]], fields: Sequence[str]) -> list[Row]:
+    """Return one row per published model."""
+    return [{"row": f"published, {name}", **dict(zip(fields, row, strict=True))} for name, row in published.items()]
 
 
 def order_by_rotor(rows: Array, vehicle: Vehicle, numbering: str) -> Array:
@@ -139,6 +127,6 @@ def order_by_rotor(rows: Array, vehicle: Vehicle, numbering: str) -> Array:
 
 def identify_vehicles(logs: Sequence[FlightLog], start: Vehicle, update: Update) -> dict[str, Vehicle]:
     """Identify both products from flights, as `samara identify` writes them."""
-    stages = {"checking the logs": 0.0, "forces and torques": 0.1, "prediction error": 0.5}
-    result = identify(logs, start, progress=lambda stage, fraction: update(stages.get(stage, 0.0) + 0.4 * fraction))
+    starts = {"forces and torques": 0.1, "prediction error": 0.5}
+    result = identify(logs, start, progress=lambda stage, fraction: update(starts.get(stage, 0.0) + 0.4 * fraction))
     return {f"identified, {product.model_type}": product.vehicle for product in result.vehicles}

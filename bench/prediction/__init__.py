@@ -1,0 +1,1 @@
+"""Real flights predicted: one script per public data set."""
