@@ -1,1 +1,0 @@
-"""Real flights predicted: one script per public data set."""

@@ -62,7 +62,8 @@ def run(benchmark: str, description: str, score: Score, *options: tuple[str, Map
     except (ValueError, OSError) as error:
         sys.exit(" ".join(str(error).split()))
     finally:
-        bar.stop()
+        if bar.live.is_started:  # otherwise it prints an empty line
+            bar.stop()
     print(format_rows(rows))
     print(write_rows(benchmark, rows, RESULTS if arguments.update else DRAFT))
 
