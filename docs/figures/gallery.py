@@ -73,10 +73,10 @@ def controllers(folder: Path) -> None:
 
 
 def validation(folder: Path) -> None:
-    """validation.png and the tables of docs/evidence/validation.md: vehicles against real flights"""
+    """validation.png of docs/evidence/prediction.md: vehicles against real flights"""
     from figures.validation import write_validation
 
-    if flights := _external_folder(FLIGHTS, "validation.png and its page are"):
+    if flights := _external_folder(FLIGHTS, "validation.png is"):
         write_validation(flights, folder.parent)
 
 

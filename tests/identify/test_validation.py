@@ -193,7 +193,7 @@ def test_a_folder_is_read_file_by_file_and_no_two_flights_have_one_name(tmp_path
 
 
 def test_half_a_second_of_a_real_flight(shared_folder):
-    """A flight of NanoBench against the baselines, as in docs/evidence/validation.md."""
+    """A flight of NanoBench against the baselines, as in docs/evidence/prediction.md."""
     folder = shared_folder / "data" / "nanobench"
     if not folder.is_dir():
         pytest.skip("no NanoBench flights in the shared folder")
