@@ -11,11 +11,11 @@ from samara.identify.log_checks import (
     WARNING,
     airborne_interval,
     check,
-    clock_offsets,
     repair_log,
     require_usable,
 )
 from samara.identify.readers import read_log
+from samara.identify.signal_agreement import clock_offsets
 
 PERIOD, SECONDS, LAG = 0.004, 20.0, 0.05
 ARM, GAIN = np.array([[1.0, 1.0, -1.0, -1.0], [-1.0, 1.0, 1.0, -1.0], [1.0, -1.0, 1.0, -1.0]]), 40.0

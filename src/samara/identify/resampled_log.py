@@ -11,9 +11,10 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, conjugate, normalize, quat_log, rotate_inverse
 from samara.core.types import Array
 from samara.identify.flight_log import FlightLog, Signal
-from samara.identify.log_checks import airborne_interval, interpolate_signal, unwrap_quaternions
+from samara.identify.log_checks import airborne_interval
 from samara.identify.readers.crazyflie import MAX_PWM, rotor_speed_from_pwm
 from samara.identify.readers.registry import G
+from samara.identify.signal_agreement import interpolate_signal, unwrap_quaternions
 from samara.link.motor_outputs import rotor_order
 from samara.physics.rotors.actuator import speed_from_command
 from samara.physics.types import Vehicle
