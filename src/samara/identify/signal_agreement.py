@@ -2,7 +2,7 @@
 
 The gyroscope measures the rate of the attitude, and the accelerometer the acceleration of the velocity: their offset is the
 shift of largest likelihood, Σ −½ n log(1 − ρ²) over the axes. Motors act with a lag, which resembles an offset: both are fitted
-to the angular acceleration. The vertical force is used only without rates: a controller makes thrust follow the force.
+to the angular acceleration, and to the vertical force only in flights that do not turn: a controller makes thrust follow it.
 """
 
 from typing import NamedTuple
@@ -21,6 +21,7 @@ NOISE_WINDOW_S, DRIFT_WINDOW_S = 0.03, 1.0  # [s]: the difference of means over 
 MAX_CHECKED_S = 120.0  # [s]: only this first part of a longer flight is checked
 MIN_DURATION_S = 5.0  # [s]
 MIN_AGREEMENT = 0.3  # fraction of the variance that two signals of a quantity share if their offset is known
+MIN_RATE_FRACTION = 0.15  # of what motors explain of the other motions: below it, rates are noise
 MAX_CORRELATION = 0.9999  # ρ²: more than this is not worth more
 SHIFTS = np.arange(-round(MAX_SHIFT_S / GRID_STEP_S), round(MAX_SHIFT_S / GRID_STEP_S) + 1)
 _MIN_POWER = 1e-9
@@ -69,7 +70,9 @@ def comparison_grid(begin: float, end: float) -> Array:
 
 def agreements(log: FlightLog, grid: Array) -> dict[str, Agreement]:
     """Compare signals of the same quantity: "rate" with that of the attitude, "specific_force" with that of velocity and
-    attitude, and "velocity" with that of the position, by the name of the former; y is the latter."""
+    attitude, "velocity" with that of the position, and the command with "rotor_speed"; y is the latter."""
+    if not len(grid):
+        return {}
     pairs: dict[str, tuple[Array, Array]] = {}
     q = None if log.attitude is None else _attitude(log.attitude, grid)
     if q is not None and log.rate is not None:
@@ -81,6 +84,8 @@ def agreements(log: FlightLog, grid: Array) -> dict[str, Agreement]:
     if log.velocity is not None and log.position is not None:
         slope = np.gradient(interpolate_signal(log.position, grid), GRID_STEP_S, axis=1)
         pairs["velocity"] = (interpolate_signal(log.velocity, grid), slope)
+    if log.rotor_speed is not None and len(log.rotor_speed.values) == len(log.command.values):
+        pairs["rotor_speed"] = (interpolate_signal(log.command, grid), interpolate_signal(log.rotor_speed, grid))
     return {name: _agreement(*pair) for name, pair in pairs.items()}
 
 
@@ -144,32 +149,34 @@ def _joint_offsets(commands: Array, motions: dict[str, Array], later: dict[str, 
     commanded = np.fft.rfft(commands, size)
     moved = {name: np.fft.rfft(rows, size) for name, rows in motions.items()}
     power = {name: np.maximum((rows * rows).sum(axis=1), _MIN_POWER) for name, rows in motions.items()}
-    groups = [[name for name in motions if name in later], *([name] for name in motions if name not in later)]
+    squared: dict[tuple[float, str], Array] = {}  # R² of each axis, at every shift
+    for lag in MOTOR_LAGS_S:
+        decay = np.exp(-GRID_STEP_S / lag) if lag else 0.0
+        spectrum = commanded * ((1.0 - decay) / (1.0 - decay * turn))  # τ ẋ = u − x
+        lagged = np.fft.irfft(spectrum, size)
+        inverse = np.linalg.pinv(lagged @ lagged.T, rcond=1e-9, hermitian=True)
+        for name in motions:
+            crossed = np.fft.irfft(moved[name][:, None] * np.conj(spectrum), size)[..., SHIFTS]
+            explained = np.einsum("kis,ij,kjs->ks", crossed, inverse, crossed) / power[name][:, None]
+            at_shift = SHIFTS + later.get(name, 0.0) / GRID_STEP_S
+            squared[lag, name] = np.stack([np.interp(at_shift, SHIFTS, row) for row in explained])
+    largest = {name: max(float(squared[lag, name].mean(axis=0).max()) for lag in MOTOR_LAGS_S) for name in motions}
     offsets = {}
-    for group in filter(None, groups):
-        largest = -1.0
-        for lag in MOTOR_LAGS_S:
-            decay = np.exp(-GRID_STEP_S / lag) if lag else 0.0
-            spectrum = commanded * ((1.0 - decay) / (1.0 - decay * turn))  # τ ẋ = u − x
-            lagged = np.fft.irfft(spectrum, size)
-            inverse = np.linalg.pinv(lagged @ lagged.T, rcond=1e-9, hermitian=True)
-            likelihood, shared = np.zeros(len(SHIFTS)), {}
-            for name in group:
-                crossed = np.fft.irfft(moved[name][:, None] * np.conj(spectrum), size)[..., SHIFTS]
-                squared = np.einsum("kis,ij,kjs->ks", crossed, inverse, crossed) / power[name][:, None]
-                shift = SHIFTS + later.get(name, 0.0) / GRID_STEP_S
-                at_shift = np.stack([np.interp(shift, SHIFTS, row) for row in squared])
-                if name == "rate" or "rate" not in group:
-                    likelihood -= np.log1p(-np.minimum(at_shift, MAX_CORRELATION)).sum(axis=0)
-                shared[name] = (power[name] @ at_shift) / power[name].sum()
-            best = int(np.argmax(likelihood))
-            if likelihood[best] > largest:
-                largest = float(likelihood[best])
-                delay = float((_peak(likelihood, best) + SHIFTS[0]) * GRID_STEP_S)
-                offsets |= {
-                    name: ClockOffset(delay + later.get(name, 0.0), lag, min(float(shared[name][best]), 1.0))
-                    for name in group
-                }
+    for group in ([name for name in motions if name in later], *([name] for name in motions if name not in later)):
+        if not group:
+            continue
+        is_turning = largest.get("rate", 0.0) > MIN_RATE_FRACTION * max(largest[name] for name in group)
+        drivers = ["rate"] if "rate" in group and is_turning else group
+        likelihoods = {
+            lag: sum(-np.log1p(-np.minimum(squared[lag, name], MAX_CORRELATION)).sum(axis=0) for name in drivers)
+            for lag in MOTOR_LAGS_S
+        }
+        lag = max(likelihoods, key=lambda lag: float(likelihoods[lag].max()))
+        best = int(np.argmax(likelihoods[lag]))
+        delay = float((_peak(likelihoods[lag], best) + SHIFTS[0]) * GRID_STEP_S)
+        for name in group:
+            explained = float(power[name] @ squared[lag, name][:, best] / power[name].sum())
+            offsets[name] = ClockOffset(delay + later.get(name, 0.0), lag, min(explained, 1.0))
     return offsets
 
 

@@ -103,6 +103,17 @@ def shift_to_first_sample(log: FlightLog) -> FlightLog:
     return replace(log, start=start, **shifted)
 
 
+def complete_command(log: FlightLog) -> FlightLog:
+    """Return a log without motor commands with rotor speeds over the fastest in their place."""
+    if len(log.command.values) or log.rotor_speed is None:
+        return log
+    speeds = np.abs(log.rotor_speed.values)
+    fastest = float(np.nanmax(speeds, initial=0.0))
+    note = "holds rotor speeds but no motor commands: motor lag and the speed of a command cannot be identified"
+    command = Signal(log.rotor_speed.time, speeds / (fastest or 1.0))
+    return replace(log, command=command, has_command=False, notes=(*log.notes, note))
+
+
 MAX_FILE_BYTES = 2 << 30  # [bytes]: hours of flight in any of these formats
 HEAD_BYTES = 4096  # [bytes] read to recognise a file
 MAX_MESSAGE_LENGTH = 600  # characters of an error message
@@ -279,7 +290,7 @@ def read_log(path: str | Path, columns: Columns = None) -> list[FlightLog]:
     try:
         module, _, function = log_format.reader.partition(".")
         read = getattr(import_module(f"samara.identify.readers.{module}"), function)
-        logs = [shift_to_first_sample(log) for log in read(log_path, columns)]
+        logs = [complete_command(shift_to_first_sample(log)) for log in read(log_path, columns)]
     except (MissingExtraError, OSError):
         raise
     except ValueError as error:
@@ -298,12 +309,33 @@ def read_log(path: str | Path, columns: Columns = None) -> list[FlightLog]:
     return logs
 
 
-def read_logs(paths: Iterable[str | Path], columns: Columns = None) -> list[FlightLog]:
+def read_logs(
+    paths: Iterable[str | Path], columns: Columns = None, on_skip: Callable[[str], None] | None = None
+) -> list[FlightLog]:
     """Read the flights of several files, and of all log files in folders; flights of equal name get a number.
 
     A folder with a `metadata.yaml` is a ROS 2 bag, as is one with `.db3` files only.
+
+    Args:
+        paths: files and folders.
+        columns: as in `read_log`.
+        on_skip: called with a sentence about each file that cannot be read, if others can; without it, such a file is an error.
+
+    Raises:
+        ValueError: no file can be read, or one cannot and there is no `on_skip`.
     """
-    logs = [log for path in paths for file in _log_paths(Path(path)) for log in read_log(file, columns)]
+    logs: list[FlightLog] = []
+    problems: list[ValueError] = []
+    files = [file for path in paths for file in _log_paths(Path(path))]
+    for file in files:
+        try:
+            logs += read_log(file, columns)
+        except ValueError as error:
+            problems.append(error)
+            if on_skip is None or len(problems) == len(files):
+                raise
+    for problem in problems if on_skip else ():
+        on_skip(f"skipped {problem}")
     counts: dict[str, int] = {}
     renamed = []
     for log in logs:
