@@ -32,6 +32,7 @@ BLOCK_RECORDS = 1 << 16  # records
 RPM = CONVERSIONS["rpm", "rad/s"](1.0)
 DEGREE = CONVERSIONS["deg", "rad"](1.0)
 G = CONVERSIONS["g", "m/s^2"](1.0)
+NO_COMMAND = Signal(np.empty(0), np.empty((0, 0)))
 
 
 def signal(time: ArrayLike, rows: Sequence[ArrayLike] | Array) -> Signal:
@@ -150,7 +151,8 @@ def _has_columns(*columns: str) -> Callable[[bytes], bool]:
 
 
 def _crazyflie_csv(head: bytes) -> bool:
-    return any(_has_columns(f"motor{point}m1")(head) for point in "._")
+    names = ("motor{}m1", "motor{}m1req", "pwm{}m1_pwm", "pwm{}m1", "rpm{}m1")
+    return any(_has_columns(name.format(point))(head) for name in names for point in "._")
 
 
 FORMATS = (
@@ -221,7 +223,7 @@ FORMATS = (
         (".csv", ".csv.gz"),
         _crazyflie_csv,
         "crazyflie.read",
-        "as the µSD log, under the firmware's names: `motor.m1`, `acc.x`, `stateEstimate.x` …",
+        "as the µSD log, under the firmware's names: `motor.m1` or `pwm.m1_pwm`, `acc.x`, `stateEstimate.x` …",
         "as the µSD log",
         "FLU, z up",
         "crazyflie",
