@@ -442,7 +442,8 @@ def _check_factor(name: str, compared: Agreement) -> Iterator[Finding]:
         return
     factor = 1.0 / float(np.median(np.abs(compared.factor[shared])))
     if name != "specific_force" and not 1.0 / MAX_FACTOR < factor < MAX_FACTOR:  # an accelerometer may have a low pass
-        unit = f" ({_unit_of(factor)}?)" if _unit_of(factor) else ""
+        name_of_unit = _unit_of(factor) or _unit_of(1.0 / factor)
+        unit = f" ({name_of_unit}?)" if name_of_unit else ""
         yield Finding("unit", ERROR, name, f"{_signal_label(name)} are {factor:.3g} times as large as {OTHERS[name]}{unit}")
     axes = ", ".join("xyz"[i] for i in np.flatnonzero(shared & (compared.factor < 0.0)))
     if axes:
@@ -464,7 +465,7 @@ def _check_clocks(log: FlightLog) -> Iterator[Finding]:
             relation = "after" if offset.delay > 0.0 else "before"
             sentence = (
                 f"{_signal_label(name)} come {abs(offset.delay):.3f} s {relation} the motors acted "
-                f"(a lag of {offset.lag:g} s aside; {_percent(offset.explained)} explained): its clocks differ"
+                f"(a lag of {offset.lag:.2g} s aside; {_percent(offset.explained)} explained): its clocks differ"
             )
             yield Finding("clock", WARNING, name, sentence)
 

@@ -18,10 +18,12 @@ GRID_STEP_S = 0.004  # [s]
 MOTOR_LAGS_S = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.085, 0.1, 0.12, 0.15, 0.2)  # [s]: candidates
 MAX_SHIFT_S = 0.4  # [s]
 NOISE_WINDOW_S, DRIFT_WINDOW_S = 0.03, 1.0  # [s]: the difference of means over these durations removes noise and drift
+FADE_S = 1.0  # [s] at each end
 MAX_CHECKED_S = 120.0  # [s]: only this first part of a longer flight is checked
 MIN_DURATION_S = 5.0  # [s]
 MIN_AGREEMENT = 0.3  # fraction of the variance that two signals of a quantity share if their offset is known
-MIN_RATE_FRACTION = 0.15  # of what motors explain of the other motions: below it, rates are noise
+CORRELATION_TIME_S = 0.1  # [s]: samples further apart are independent
+MIN_RATE_FRACTION = 0.1  # of what motors explain of the other motions: below it, rates are noise
 MAX_CORRELATION = 0.9999  # ρ²: more than this is not worth more
 SHIFTS = np.arange(-round(MAX_SHIFT_S / GRID_STEP_S), round(MAX_SHIFT_S / GRID_STEP_S) + 1)
 _MIN_POWER = 1e-9
@@ -137,7 +139,8 @@ def relative_delays(compared: dict[str, Agreement]) -> dict[str, float]:
 
 
 def _joint_offsets(commands: Array, motions: dict[str, Array], later: dict[str, float]) -> dict[str, ClockOffset]:
-    """Fit one lag τ and one offset s to all motions whose relative delays are known, and an offset to each other one.
+    """Fit a lag τ and an offset s to all motions whose relative delays are known, and to each other one: means over the
+    likelihood of the lags, because the two resemble each other in a noisy motion.
 
     y(t) = Σ bᵢ uᵢ(t − s) filtered with τ for each axis y, with cᵢ(s) the covariance of uᵢ(t − s) and y(t), and G that of the
     commands: R²(s) = c(s)ᵀ G⁻¹ c(s) / var y.
@@ -167,16 +170,21 @@ def _joint_offsets(commands: Array, motions: dict[str, Array], later: dict[str, 
             continue
         is_turning = largest.get("rate", 0.0) > MIN_RATE_FRACTION * max(largest[name] for name in group)
         drivers = ["rate"] if "rate" in group and is_turning else group
-        likelihoods = {
-            lag: sum(-np.log1p(-np.minimum(squared[lag, name], MAX_CORRELATION)).sum(axis=0) for name in drivers)
+        likelihoods = [
+            sum(-np.log1p(-np.minimum(squared[lag, name], MAX_CORRELATION)).sum(axis=0) for name in drivers)
             for lag in MOTOR_LAGS_S
-        }
-        lag = max(likelihoods, key=lambda lag: float(likelihoods[lag].max()))
-        best = int(np.argmax(likelihoods[lag]))
-        delay = float((_peak(likelihoods[lag], best) + SHIFTS[0]) * GRID_STEP_S)
+        ]
+        best = [int(np.argmax(row)) for row in likelihoods]
+        peaks = np.array([row[k] for row, k in zip(likelihoods, best, strict=True)])
+        weights = np.exp(0.5 * commands.shape[1] * GRID_STEP_S / CORRELATION_TIME_S * (peaks - peaks.max()))
+        weights /= weights.sum()
+        delays = [_peak(row, k) + SHIFTS[0] for row, k in zip(likelihoods, best, strict=True)]
+        delay = float(weights @ delays) * GRID_STEP_S
+        index = int(np.argmax(peaks))
         for name in group:
-            explained = float(power[name] @ squared[lag, name][:, best] / power[name].sum())
-            offsets[name] = ClockOffset(delay + later.get(name, 0.0), lag, min(explained, 1.0))
+            explained = squared[MOTOR_LAGS_S[index], name][:, best[index]]
+            explained_fraction = min(float(power[name] @ explained / power[name].sum()), 1.0)
+            offsets[name] = ClockOffset(delay + later.get(name, 0.0), float(weights @ MOTOR_LAGS_S), explained_fraction)
     return offsets
 
 
@@ -206,8 +214,13 @@ def _peak(values: Array, index: int) -> float:
 
 
 def _remove_noise_and_drift(rows: Array) -> Array:
-    """Remove noise and drift; the same filter for all signals, so that it shifts none relative to another."""
-    return _moving_mean(rows, NOISE_WINDOW_S) - _moving_mean(rows, DRIFT_WINDOW_S)
+    """Remove noise and drift; the same filter for all signals, so that it shifts none relative to another.
+
+    The ends fade, so that shifted signals have no events of which one holds half.
+    """
+    fade = np.minimum(np.arange(rows.shape[1]) * GRID_STEP_S / FADE_S, 1.0)
+    taper = np.sin(0.5 * np.pi * fade) ** 2
+    return (_moving_mean(rows, NOISE_WINDOW_S) - _moving_mean(rows, DRIFT_WINDOW_S)) * taper * taper[::-1]
 
 
 def _moving_mean(rows: Array, seconds: float) -> Array:

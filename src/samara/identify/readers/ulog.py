@@ -158,9 +158,10 @@ def command_from_thrust(thrust: Array, factor: float) -> Array:
 
 
 def _esc_count(topics: dict[str, UlogTopic]) -> int:
-    """Return the number of ESCs that report: `esc_count`, or those with a speed."""
+    """Return the number of ESCs, up to the last that turns."""
     topic = topics.get("esc_status")
-    return int(topic.columns["esc_count"].max()) if topic is not None and topic.has(["esc_count"]) else 0
+    names = [f"esc[{i}].esc_rpm" for i in range(12)]
+    return max((i + 1 for i, name in enumerate(names) if topic and name in topic.columns and topic.columns[name].any()), default=0)
 
 
 def _rotor_speed(topics: dict[str, UlogTopic], motors: int) -> Signal | None:
