@@ -19,6 +19,7 @@ from samara.identify.signal_agreement import (
     Agreement,
     agreements,
     clock_offsets,
+    command_agreement,
     comparison_grid,
     interpolate_signal,
     relative_delays,
@@ -100,11 +101,11 @@ def check(log: FlightLog) -> list[Finding]:
             *_check_jumps(repaired_log),
             *_check_voltage(log),
             *_check_rotor_speeds(log),
-            *_check_axes(repaired_log),
         ]
-        findings += [*_check_airtime(repaired_log)]
+        compared = agreements(repaired_log, comparison_grid(*airborne_interval(repaired_log)))
+        findings += [*_check_axes(repaired_log, compared), *_check_airtime(repaired_log)]
         if not any(finding.severity == ERROR for finding in findings):
-            findings += _check_clocks(repaired_log)
+            findings += _check_clocks(repaired_log, compared)
     return sorted(findings, key=lambda finding: finding.severity != ERROR)
 
 
@@ -325,12 +326,13 @@ def _voltage_scale(voltage: Signal) -> float:
 def _check_rotor_speeds(log: FlightLog) -> Iterator[Finding]:
     if log.rotor_speed is None:
         return
-    clean = replace(log, command=_drop_invalid_samples(log.command), rotor_speed=_drop_invalid_samples(log.rotor_speed))
+    rotor_speed = _drop_invalid_samples(log.rotor_speed)
+    clean = replace(log, command=_drop_invalid_samples(log.command), rotor_speed=rotor_speed)
     problems = list(_broken_rotors(clean))
     for problem in problems:
         severity = WARNING if log.has_command else ERROR
         yield Finding("rotor_speed", severity, "rotor_speed", f"{problem}: the rotor speeds are left out")
-    is_spike = _spikes(clean.rotor_speed)
+    is_spike = _spikes(rotor_speed)
     if is_spike.any() and not problems:
         sentence = f"{_percent(float(is_spike.any(axis=0).mean()))} of the rotor speeds are spikes: left out"
         yield Finding("rotor_speed_spikes", WARNING, "rotor_speed", sentence)
@@ -381,11 +383,12 @@ def _broken_rotors(log: FlightLog) -> Iterator[str]:
             yield f"{_percent(float(spikes[i]))} of rotor speed {i + 1} are spikes"
         elif not 1.0 / MAX_ROTOR_RATIO < ratio < MAX_ROTOR_RATIO:
             yield f"rotor speed {i + 1} is {ratio:.3g} times that of the other rotors (pole pairs?)"
-    compared = agreements(log, comparison_grid(begin, end)).get("rotor_speed") if log.has_command else None
-    if compared is not None:
+    grid = comparison_grid(begin, end)
+    if log.has_command and len(grid):
+        compared = command_agreement(log.command, log.rotor_speed, grid)
         moves = compared.spread > MIN_COMMAND_SPREAD
-        for i in np.flatnonzero(moves & (compared.shared < MIN_FOLLOWED_FRACTION)):
-            yield f"rotor speed {i + 1} does not follow the command of motor {i + 1}"
+        for k in np.flatnonzero(moves & (compared.shared < MIN_FOLLOWED_FRACTION)):
+            yield f"rotor speed {k + 1} does not follow the command of motor {k + 1}"
 
 
 def _longest_stuck_s(time: Array, speed: Array, command: Array) -> float:
@@ -394,10 +397,12 @@ def _longest_stuck_s(time: Array, speed: Array, command: Array) -> float:
     starts, ends = np.concatenate([[0], edges + 1]), np.concatenate([edges, [len(speed) - 1]])
     is_long = time[ends] - time[starts] > MIN_STUCK_S
     runs = [(a, b) for a, b in zip(starts[is_long], ends[is_long], strict=True)]
-    return max((float(time[b] - time[a]) for a, b in runs if np.ptp(command[a : b + 1]) > MIN_STUCK_COMMAND), default=0.0)
+    return max(
+        (float(time[b] - time[a]) for a, b in runs if np.ptp(command[a : b + 1]) > MIN_STUCK_COMMAND), default=0.0
+    )
 
 
-def _check_axes(log: FlightLog) -> Iterator[Finding]:
+def _check_axes(log: FlightLog, compared: dict[str, Agreement]) -> Iterator[Finding]:
     """Find wrong units and signs: by gravity, and by pairs of signals that measure the same."""
     begin, end = airborne_interval(log)
     in_flight = {
@@ -413,7 +418,10 @@ def _check_axes(log: FlightLog) -> Iterator[Finding]:
         if not FORCE_RANGE_G[0] * G < size < FORCE_RANGE_G[1] * G:
             unit = f" ({_unit_of(size / G)}?)" if size > 0.0 and _unit_of(size / G) else ""
             yield Finding(
-                "unit", ERROR, "specific_force", f"{label} are {size:.3g} (median) in flight{unit}; expected {G:.3g} m/s²"
+                "unit",
+                ERROR,
+                "specific_force",
+                f"{label} are {size:.3g} (median) in flight{unit}; expected {G:.3g} m/s²",
             )
         elif force[2] < 0.5 * size:
             vector = ", ".join(f"{x:.2g}" for x in force)
@@ -428,9 +436,8 @@ def _check_axes(log: FlightLog) -> Iterator[Finding]:
         if up < MIN_UPRIGHT:
             sentence = f"the attitudes are tilted by {np.degrees(np.arccos(up)):.0f}° (median) in flight"
             yield Finding("sign", ERROR, "attitude", f"{sentence}; expected w, x, y, z from FLU to a world with z up")
-    for name, compared in agreements(log, comparison_grid(begin, end)).items():
-        if name in OTHERS:
-            yield from _check_factor(name, compared)
+    for name, agreement in compared.items():
+        yield from _check_factor(name, agreement)
 
 
 OTHERS = {"rate": "the attitudes turn", "specific_force": "the velocities accelerate", "velocity": "the positions move"}
@@ -444,10 +451,14 @@ def _check_factor(name: str, compared: Agreement) -> Iterator[Finding]:
     if name != "specific_force" and not 1.0 / MAX_FACTOR < factor < MAX_FACTOR:  # an accelerometer may have a low pass
         name_of_unit = _unit_of(factor) or _unit_of(1.0 / factor)
         unit = f" ({name_of_unit}?)" if name_of_unit else ""
-        yield Finding("unit", ERROR, name, f"{_signal_label(name)} are {factor:.3g} times as large as {OTHERS[name]}{unit}")
+        yield Finding(
+            "unit", ERROR, name, f"{_signal_label(name)} are {factor:.3g} times as large as {OTHERS[name]}{unit}"
+        )
     axes = ", ".join("xyz"[i] for i in np.flatnonzero(shared & (compared.factor < 0.0)))
     if axes:
-        yield Finding("sign", ERROR, name, f"{_signal_label(name)} along {axes} have the opposite sign of how {OTHERS[name]}")
+        yield Finding(
+            "sign", ERROR, name, f"{_signal_label(name)} along {axes} have the opposite sign of how {OTHERS[name]}"
+        )
 
 
 def _unit_of(factor: float) -> str:
@@ -455,10 +466,9 @@ def _unit_of(factor: float) -> str:
     return next((unit for value, unit in UNITS.items() if abs(np.log(factor / value)) < 0.26), "")
 
 
-def _check_clocks(log: FlightLog) -> Iterator[Finding]:
-    begin, end = airborne_interval(log)
-    relative = relative_delays(agreements(log, comparison_grid(begin, end)))
-    for name, offset in clock_offsets(log, begin, end).items():
+def _check_clocks(log: FlightLog, compared: dict[str, Agreement]) -> Iterator[Finding]:
+    relative = relative_delays(compared)
+    for name, offset in clock_offsets(log, *airborne_interval(log), compared).items():
         half_period = 0.5 * max(float(np.median(np.diff(signal.time))) for signal in (log.command, getattr(log, name)))
         is_known = offset.explained > MIN_EXPLAINED_FRACTION or abs(relative.get(name, 0.0)) > MAX_EARLY_S + half_period
         if is_known and not -MAX_EARLY_S - half_period < offset.delay < MAX_LATE_S + half_period:

@@ -304,8 +304,9 @@ def validate(
             problems.append(error)
             if on_skip is None or len(problems) == len(flights):
                 raise
-    for problem in problems if on_skip else ():
-        on_skip(f"skipped {problem}")
+    if on_skip is not None:
+        for problem in problems:
+            on_skip(f"skipped {problem}")
     return scores
 
 

@@ -72,7 +72,7 @@ def comparison_grid(begin: float, end: float) -> Array:
 
 def agreements(log: FlightLog, grid: Array) -> dict[str, Agreement]:
     """Compare signals of the same quantity: "rate" with that of the attitude, "specific_force" with that of velocity and
-    attitude, "velocity" with that of the position, and the command with "rotor_speed"; y is the latter."""
+    attitude, and "velocity" with that of the position; y is the latter."""
     if not len(grid):
         return {}
     pairs: dict[str, tuple[Array, Array]] = {}
@@ -86,9 +86,12 @@ def agreements(log: FlightLog, grid: Array) -> dict[str, Agreement]:
     if log.velocity is not None and log.position is not None:
         slope = np.gradient(interpolate_signal(log.position, grid), GRID_STEP_S, axis=1)
         pairs["velocity"] = (interpolate_signal(log.velocity, grid), slope)
-    if log.rotor_speed is not None and len(log.rotor_speed.values) == len(log.command.values):
-        pairs["rotor_speed"] = (interpolate_signal(log.command, grid), interpolate_signal(log.rotor_speed, grid))
     return {name: _agreement(*pair) for name, pair in pairs.items()}
+
+
+def command_agreement(command: Signal, rotor_speed: Signal, grid: Array) -> Agreement:
+    """Compare the command of each motor with its speed."""
+    return _agreement(interpolate_signal(command, grid), interpolate_signal(rotor_speed, grid))
 
 
 def _agreement(x: Array, y: Array) -> Agreement:
@@ -104,8 +107,16 @@ def _agreement(x: Array, y: Array) -> Agreement:
     return Agreement(delay, squared[:, best], factor, np.sqrt(power_x / x.shape[1]))
 
 
-def clock_offsets(log: FlightLog, begin: float, end: float) -> dict[str, ClockOffset]:
-    """Return the offsets of the IMU (`specific_force`, `rate`) and of the truth (`velocity`) relative to the motors."""
+def clock_offsets(
+    log: FlightLog, begin: float, end: float, compared: dict[str, Agreement] | None = None
+) -> dict[str, ClockOffset]:
+    """Return the offsets of the IMU (`specific_force`, `rate`) and of the truth (`velocity`) relative to the motors.
+
+    Args:
+        log: the repaired log.
+        begin, end: the flight [s].
+        compared: the `agreements` of its signals, if known.
+    """
     grid = comparison_grid(begin, end)
     if not len(grid):
         return {}
@@ -118,7 +129,7 @@ def clock_offsets(log: FlightLog, begin: float, end: float) -> dict[str, ClockOf
         motions["rate"] = np.gradient(interpolate_signal(log.rate, grid), GRID_STEP_S, axis=1)
     if log.velocity is not None and log.attitude is not None:
         motions["velocity"] = _motion_force(log.velocity, _attitude(log.attitude, grid), grid)[2:]
-    later = relative_delays(agreements(log, grid))
+    later = relative_delays(agreements(log, grid) if compared is None else compared)
     return _joint_offsets(commands, {name: _remove_noise_and_drift(rows) for name, rows in motions.items()}, later)
 
 

@@ -85,7 +85,9 @@ _POSES: dict[str, dict[str, tuple[SignalSource, ...]]] = {  # motion capture sen
         ),
     },
 }
-_EULER = tuple(_axes(group, DEGREE, ("roll", "pitch", "yaw")) for group in ("stateEstimate", "stabilizer"))  # pitch nose up
+_EULER = tuple(
+    _axes(group, DEGREE, ("roll", "pitch", "yaw")) for group in ("stateEstimate", "stabilizer")
+)  # pitch nose up
 
 
 def read(path: Path, columns: object = None) -> list[FlightLog]:

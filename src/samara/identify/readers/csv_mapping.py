@@ -20,8 +20,8 @@
     axes = "flu/enu"                 # body and world; "frd/ned" is converted
     truth = "motion capture"         # or "estimate": the source of position, velocity and attitude
 
-Only `time` and one of `motors` and `rotor_speed` are required. Cells may be empty: a signal has the rows in which it has a value, so that signals may
-have different rates. The map of a ROS 2 bag has topics instead of columns.
+Only `time` and one of `motors` and `rotor_speed` are required. Cells may be empty: a signal has the rows in which it has a
+value, so that signals may have different rates. The map of a ROS 2 bag has topics instead of columns.
 """
 
 import csv

@@ -336,8 +336,9 @@ def read_logs(
             problems.append(error)
             if on_skip is None or len(problems) == len(files):
                 raise
-    for problem in problems if on_skip else ():
-        on_skip(f"skipped {problem}")
+    if on_skip is not None:
+        for problem in problems:
+            on_skip(f"skipped {problem}")
     counts: dict[str, int] = {}
     renamed = []
     for log in logs:

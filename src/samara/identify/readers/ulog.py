@@ -18,7 +18,16 @@ from samara.core.budget import Budget, decompressed_limit, read_bounded
 from samara.core.extras import missing_extra
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.registry import NO_COMMAND, RPM, enu_attitude, enu_rows, file_stem, flu_rows, low_pass_delay, signal
+from samara.identify.readers.registry import (
+    NO_COMMAND,
+    RPM,
+    enu_attitude,
+    enu_rows,
+    file_stem,
+    flu_rows,
+    low_pass_delay,
+    signal,
+)
 
 MOTOR1_FUNCTION = 101  # PX4's output function of the first motor
 MAX_COMMAND_PERIOD_S = 0.05  # [s] between motor commands
@@ -161,7 +170,10 @@ def _esc_count(topics: dict[str, UlogTopic]) -> int:
     """Return the number of ESCs, up to the last that turns."""
     topic = topics.get("esc_status")
     names = [f"esc[{i}].esc_rpm" for i in range(12)]
-    return max((i + 1 for i, name in enumerate(names) if topic and name in topic.columns and topic.columns[name].any()), default=0)
+    return max(
+        (i + 1 for i, name in enumerate(names) if topic and name in topic.columns and topic.columns[name].any()),
+        default=0,
+    )
 
 
 def _rotor_speed(topics: dict[str, UlogTopic], motors: int) -> Signal | None:
