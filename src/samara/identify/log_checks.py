@@ -18,11 +18,13 @@ from samara.identify.readers.registry import DEGREE, G, present_signals
 from samara.identify.signal_agreement import (
     Agreement,
     agreements,
+    align_truth,
     clock_offsets,
     command_agreement,
     comparison_grid,
     interpolate_signal,
     relative_delays,
+    truth_delay,
 )
 
 ERROR, WARNING = "error", "warning"
@@ -82,7 +84,13 @@ def require_usable(log: FlightLog) -> tuple[FlightLog, list[Finding]]:
     for finding in findings:
         if finding.severity == ERROR:
             raise ValueError(f"{log.name}: {finding.sentence}")
-    return repair_log(log), findings
+    return prepare_log(log), findings
+
+
+def prepare_log(log: FlightLog) -> FlightLog:
+    """Return a log without errors as a fit uses it: repaired, with motion capture on the clock of the IMU."""
+    repaired = repair_log(log)
+    return align_truth(repaired, agreements(repaired, comparison_grid(*airborne_interval(repaired))))
 
 
 def check(log: FlightLog) -> list[Finding]:
@@ -467,8 +475,14 @@ def _unit_of(factor: float) -> str:
 
 
 def _check_clocks(log: FlightLog, compared: dict[str, Agreement]) -> Iterator[Finding]:
-    relative = relative_delays(compared)
+    relative, moved = relative_delays(compared), truth_delay(log, compared)
+    if moved:
+        relation = "after" if moved > 0.0 else "before"
+        sentence = f"motion capture comes {abs(moved):.3f} s {relation} the IMU: moved onto its clock"
+        yield Finding("clock", WARNING, "velocity", sentence)
     for name, offset in clock_offsets(log, *airborne_interval(log), compared).items():
+        if name == "velocity" and moved:
+            continue
         half_period = 0.5 * max(float(np.median(np.diff(signal.time))) for signal in (log.command, getattr(log, name)))
         is_known = offset.explained > MIN_EXPLAINED_FRACTION or abs(relative.get(name, 0.0)) > MAX_EARLY_S + half_period
         if is_known and not -MAX_EARLY_S - half_period < offset.delay < MAX_LATE_S + half_period:

@@ -5,13 +5,14 @@ shift of largest likelihood, Σ −½ n log(1 − ρ²) over the axes. Motors ac
 to the angular acceleration, and to the vertical force only in flights that do not turn: a controller makes thrust follow it.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, conjugate, normalize, quat_log, rotate_inverse
 from samara.core.types import Array
-from samara.identify.flight_log import FlightLog, Signal
+from samara.identify.flight_log import MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.readers.registry import G
 
 GRID_STEP_S = 0.004  # [s]
@@ -24,6 +25,7 @@ MIN_DURATION_S = 5.0  # [s]
 MIN_AGREEMENT = 0.3  # fraction of the variance that two signals of a quantity share if their offset is known
 CORRELATION_TIME_S = 0.1  # [s]: samples further apart are independent
 MIN_RATE_FRACTION = 0.1  # of what motors explain of the other motions: below it, rates are noise
+MIN_CORRECTED_AGREEMENT, MIN_CORRECTION_S = 0.5, 0.02  # fraction and [s]: motion capture is moved by more than this
 MAX_CORRELATION = 0.9999  # ρ²: more than this is not worth more
 SHIFTS = np.arange(-round(MAX_SHIFT_S / GRID_STEP_S), round(MAX_SHIFT_S / GRID_STEP_S) + 1)
 _MIN_POWER = 1e-9
@@ -147,6 +149,26 @@ def relative_delays(compared: dict[str, Agreement]) -> dict[str, float]:
     elif by_force is not None and by_force.is_clear:
         delays["velocity"] = by_force.delay
     return delays
+
+
+def truth_delay(log: FlightLog, compared: dict[str, Agreement]) -> float:
+    """Return the delay of motion capture relative to the IMU if their clocks differ clearly, else 0  [s]."""
+    delay = relative_delays(compared).get("velocity", 0.0)
+    shared = max((compared[name].shared.max() for name in ("rate", "specific_force") if name in compared), default=0.0)
+    is_certain = shared > MIN_CORRECTED_AGREEMENT and abs(delay) > MIN_CORRECTION_S
+    return delay if is_certain and log.truth == MOTION_CAPTURE else 0.0
+
+
+def align_truth(log: FlightLog, compared: dict[str, Agreement]) -> FlightLog:
+    """Move motion capture onto the clock of the IMU."""
+    delay = truth_delay(log, compared)
+    if not delay:
+        return log
+
+    def move(signal: Signal | None) -> Signal | None:
+        return None if signal is None else Signal(signal.time - delay, signal.values)
+
+    return replace(log, position=move(log.position), velocity=move(log.velocity), attitude=move(log.attitude))
 
 
 def _joint_offsets(commands: Array, motions: dict[str, Array], later: dict[str, float]) -> dict[str, ClockOffset]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from samara.identify.flight_log import FlightLog
-from samara.identify.log_checks import ERROR, WARNING, Finding, airborne_interval, check, repair_log
+from samara.identify.log_checks import ERROR, WARNING, Finding, airborne_interval, check, prepare_log
 from samara.identify.readers.registry import G
 from samara.identify.resampled_log import ResampledLog, resample_log, resampling_period, usable_intervals
 from samara.physics.types import Vehicle
@@ -34,7 +34,7 @@ def usable_flights(
         findings[log.name] = check(log)
         if any(finding.severity == ERROR for finding in findings[log.name]):
             continue
-        repaired_log, scale_findings = drop_misscaled_speeds(repair_log(log), start)
+        repaired_log, scale_findings = drop_misscaled_speeds(prepare_log(log), start)
         findings[log.name] = scale_findings + findings[log.name]
         if any(finding.severity == ERROR for finding in scale_findings):
             continue
