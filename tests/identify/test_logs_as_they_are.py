@@ -17,6 +17,7 @@ from samara.identify.log_checks import ERROR, WARNING, airborne_interval, check,
 from samara.identify.readers import read_log, read_logs
 from samara.identify.readers.registry import complete_command
 from samara.identify.rotor_speed_model import simulate_lag
+from samara.identify.scores import validate
 from samara.identify.signal_agreement import clock_offsets
 from samara.identify.usable_flights import drop_misscaled_speeds, usable_flights
 from samara.physics.rotors.actuator import command_from_speed
@@ -384,3 +385,15 @@ def test_the_command_skips_a_short_session_and_a_bad_file(tmp_path, monkeypatch,
     (tmp_path / "logs" / "flown.bbl").unlink()
     status, _, err = call(monkeypatch, capsys, *words, *out)
     assert (status, err.count("\n")) == (2, 1) and "words.txt: begins with" in err
+
+
+def test_a_validation_skips_a_flight_that_cannot_be_scored(flown):
+    truth, _, log = flown
+    blind = replace(log, name="blind", position=None, velocity=None)
+    skipped = []
+    (score,) = validate([blind, log], [truth], on_skip=skipped.append)
+    assert score.flight == "lively" and skipped == [
+        "skipped blind: holds no velocity; expected a log with the motion of the vehicle"
+    ]
+    with pytest.raises(ValueError, match="blind: holds no velocity"):
+        validate([blind], [truth], on_skip=skipped.append)
