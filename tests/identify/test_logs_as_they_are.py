@@ -312,6 +312,31 @@ def test_wrong_units_and_signs_are_noticed(flown, name, factor, code, sentence):
         require_usable(changed)
 
 
+@pytest.mark.parametrize("has_velocity", [True, False])
+def test_a_motion_in_millimetres_is_noticed(flown, has_velocity):
+    """By the accelerometer, or without a velocity by its speed."""
+    log = flown[2]
+    noise = 0.0005 * np.random.default_rng(5).standard_normal(log.position.values.shape)
+    position = Signal(log.position.time, log.position.values + noise)
+    velocity = log.velocity if has_velocity else None
+    assert check(replace(log, position=position, velocity=velocity)) == []
+    position, velocity = (signal and Signal(signal.time, 1000.0 * signal.values) for signal in (position, velocity))
+    sentences = [found.sentence for found in check(replace(log, position=position, velocity=velocity))]
+    expected = "times as large as the velocities accelerate (mm?)" if has_velocity else "m/s (median; mm?)"
+    assert any(expected in sentence for sentence in sentences), sentences
+
+
+def test_a_world_with_z_down_is_noticed(flown):
+    """Position and velocity agree with each other, but not with the accelerometer."""
+    log = flown[2]
+    down = {
+        name: Signal(getattr(log, name).time, getattr(log, name).values * [[1], [-1], [-1]])
+        for name in ("position", "velocity")
+    }
+    sentences = [found.sentence for found in check(replace(log, **down)) if found.severity == ERROR]
+    assert sentences == ["the accelerometer's samples along z have the opposite sign of how the velocities accelerate"]
+
+
 def test_times_in_another_unit_are_noticed():
     """Seconds that are read as milliseconds."""
     log = replace_signal("rate", time=1e-3 * FLOWN.rate.time)

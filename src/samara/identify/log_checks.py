@@ -54,9 +54,9 @@ MIN_ROTATION_RAD, MAX_ANGULAR_RATE = 0.2, 60.0  # [rad], [rad/s]
 RECOMMENDED_AIRTIME_S, MIN_AIRTIME_S = 10.0, 2.0  # [s] in the air
 MAX_SAMPLE_RATE_HZ = 20_000.0  # [Hz]: faster samples have times in another unit
 MIN_SHARED_FRACTION = 0.5  # fraction of the variance that two signals share if their factor is known
-MAX_FACTOR = 3.0  # between two signals of a quantity
+MAX_FACTOR, MAX_FORCE_FACTOR = 3.0, 6.0  # between two signals of a quantity; an accelerometer may have a low pass
 FORCE_RANGE_G = 0.6, 1.6  # of the median specific force in flight
-MAX_MEDIAN_RATE = 30.0  # [rad/s] in flight
+MAX_MEDIAN_RATE, MAX_MEDIAN_SPEED = 30.0, 150.0  # [rad/s], [m/s] in flight
 MIN_UPRIGHT = 0.3  # median cosine of the tilt in flight
 MIN_MILLIVOLTS, MAX_VOLTS, MIN_VOLTS = 2600.0, 120.0, 2.0  # of one cell, of a large and of an empty battery
 MAX_BROKEN_FRACTION = 0.05  # fraction of the samples of a rotor
@@ -296,7 +296,10 @@ def _check_jumps(log: FlightLog) -> Iterator[Finding]:
         time, p = log.position
         distance = np.sqrt((np.diff(p, axis=1) ** 2).sum(axis=0))
         jumps = (distance > MIN_JUMP_M) & (distance > MAX_SPEED * np.diff(time))
-        if jumps.any():
+        speed = float(np.median(distance / np.diff(time))) if len(distance) else 0.0
+        if speed > MAX_MEDIAN_SPEED:
+            yield Finding("unit", ERROR, "position", f"its position moves at {speed:.3g} m/s (median; mm?)")
+        elif jumps.any():
             k = int(np.argmax(np.where(jumps, distance, 0.0)))
             sentence = (
                 f"its position jumps {int(jumps.sum())} times, farthest by {distance[k]:.3g} m at {time[k]:.3f} s"
@@ -453,10 +456,13 @@ OTHERS = {"rate": "the attitudes turn", "specific_force": "the velocities accele
 
 def _check_factor(name: str, compared: Agreement) -> Iterator[Finding]:
     shared = compared.shared > MIN_SHARED_FRACTION
+    if name == "specific_force":  # along x and y gravity and acceleration cancel
+        shared[:2] = False
     if not shared.any():
         return
     factor = 1.0 / float(np.median(np.abs(compared.factor[shared])))
-    if name != "specific_force" and not 1.0 / MAX_FACTOR < factor < MAX_FACTOR:  # an accelerometer may have a low pass
+    largest = MAX_FORCE_FACTOR if name == "specific_force" else MAX_FACTOR
+    if not 1.0 / largest < factor < largest:
         name_of_unit = _unit_of(factor) or _unit_of(1.0 / factor)
         unit = f" ({name_of_unit}?)" if name_of_unit else ""
         yield Finding(
