@@ -452,7 +452,12 @@ def test_what_cannot_be_read_is_passed_over_where_there_is_more(tmp_path):
     path = tmp_path / "two.bbl"
     wrong = bytes(log).replace(b"Data version:2", b"Data version:1")
     path.write_bytes(bytes(empty) + bytes(log) + wrong + bytes(log))
-    assert [flight_log.name for flight_log in read_log(path)] == ["two-2", "two-4"]
+    first, second = read_log(path)
+    assert (first.name, second.name) == ("two-2", "two-4")
+    assert first.notes[-2:] == (
+        "log 3: header 'Data version' is '1'; expected '2': skipped",
+        "log 1: holds 0 main frames; expected 2 or more: skipped",
+    )
     path.write_bytes(bytes(log).replace(b"acc_1G:2048", b"acc_2G:2048"))
     (flight_log,) = read_log(path)
     assert flight_log.specific_force is None and any("has no header acc_1G" in note for note in flight_log.notes)

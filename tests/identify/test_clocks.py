@@ -3,7 +3,7 @@
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, quat_from_axis_angle, rotate
-from samara.identify.log_checks import unwrap_quaternions
+from samara.identify.signal_agreement import unwrap_quaternions
 
 AXIS = Vec3(0.6, 0.0, 0.8)
 

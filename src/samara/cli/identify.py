@@ -92,8 +92,11 @@ def identify(
     for folder in (out.parent, *([predictor_path.parent] if predictor else []), *([report] if report else [])):
         require_writable(folder)
     screen = console()
+    skipped: list[str] = []
     with screen.status("reading"):
-        flight_logs = read_logs(logs, columns)
+        flight_logs = read_logs(logs, columns, skipped.append)
+    for sentence in skipped:
+        screen.print(f"! {sentence}", style="yellow")
     model = named or replace_dc_motors(_start_vehicle(flight_logs, logs, mass, diagonal))
     predictions = []
     with _progress(scores) as show_progress:
@@ -217,7 +220,8 @@ def _show_findings(
     screen: "Console", flights: "list[FlightLog]", findings: "Mapping[str, tuple[Finding, ...]]"
 ) -> None:
     for log in flights:
-        for sentence in (*log.notes, *(finding.sentence for finding in findings[log.name])):
+        sentences = [f"{'skipped: ' * (found.severity == 'error')}{found.sentence}" for found in findings[log.name]]
+        for sentence in (*log.notes, *sentences):
             screen.print(f"! {log.name}: {sentence}", style="yellow")
 
 
@@ -315,12 +319,15 @@ def validate(
             raise ValueError(f"{escape_control_characters(path)}: is neither a vehicle nor a flight log{hint}")
     screen = console()
     with screen.status("reading") as status:
-        logs = read_logs(paths, columns)
+        skipped: list[str] = []
+        logs = read_logs(paths, columns, skipped.append)
 
         def show(name: str) -> None:
             status.update(escape(f"replaying {escape_control_characters(name)}"))
 
-        scores = compare(logs, vehicles or VEHICLES, show, outputs)
+        scores = compare(logs, vehicles or VEHICLES, show, outputs, skipped.append)
+    for sentence in skipped:
+        screen.print(f"! {sentence}", style="yellow")
     total = pool_scores(scores)
     screen.print(score_table(total))
     screen.print(ratio_table(total))

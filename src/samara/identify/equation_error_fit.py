@@ -12,6 +12,7 @@ estimated together with the vehicle's parameters and are not part of the vehicle
 neighbouring residuals: the errors are those of sums over time (Newey and West, Econometrica 1987), not of independent rows.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -246,16 +247,18 @@ def _add_dependent_parameters(fixed: frozenset[str]) -> frozenset[str]:
 
 def _unresolved_parameters(flights: Sequence[ResampledLog]) -> frozenset[str]:
     """Return the parameters that cannot be estimated because no flight logs commands as fast as the motors respond."""
-    if any(flight.command_period <= MAX_COMMAND_PERIOD_S or flight.rotor_speed is not None for flight in flights):
+    periods = [(flight.command_period, flight.rotor_speed is not None) for flight in flights]
+    if any(period <= MAX_COMMAND_PERIOD_S or (has_speed and period < math.inf) for period, has_speed in periods):
         return frozenset()
-    return frozenset({"motor.time_constant_up", "motor.time_constant_down", "k_torque", *INERTIAS})
+    lag = {"motor.time_constant_up", "motor.time_constant_down"}
+    return frozenset(lag if any(has_speed for _, has_speed in periods) else {*lag, "k_torque", *INERTIAS})
 
 
 def _measured_lag(flights: Sequence[ResampledLog], start: Vehicle) -> dict[str, tuple[float, float]]:
     """Return the motor lag and the σ of its logarithm from the most accurate flight with measured rotor speeds, if any."""
     motor, estimates = start.rotors[0].motor, []
     for flight in flights:
-        if flight.rotor_speed is not None:
+        if flight.rotor_speed is not None and flight.command_period < math.inf:
             stretch = usable_intervals(flight.usable)[0]
             rows = flight.commanded[:, stretch], flight.rotor_speed[:, stretch]
             estimates.append(estimate_lag(*rows, flight.period, motor.time_constant_up, motor.time_constant_down))

@@ -22,7 +22,7 @@ class Signal(NamedTuple):
 
 @dataclass(frozen=True)
 class FlightLog:
-    """One flight. A signal that is missing from the log is None; only the motor commands are required.
+    """One flight. A signal that is missing from the log is None; only motor commands or rotor speeds are required.
 
     `command` has one row per motor in the order of the log, from 0 to 1, the full range of the autopilot's output; `numbering`
     names that order (a system of `samara.vehicles.rotor_numbering`; "samara" is the order of the vehicle file). `rotor_speed`
@@ -30,7 +30,7 @@ class FlightLog:
     come from the source named by `truth`: motion capture or the vehicle's estimate. `rate` [rad/s] is from the
     gyroscope, or from motion capture if the log has no gyroscope; `specific_force` [m/s²] is from the accelerometer;
     both are in body axes. `voltage` [V] is that of the battery. `start` [s] is the clock of the logging system at the
-    first sample.
+    first sample. Without `has_command` the log holds no commands, and rotor speeds over the fastest take their place.
     """
 
     name: str
@@ -47,3 +47,4 @@ class FlightLog:
     truth: str = ""
     notes: tuple[str, ...] = ()
     start: float = 0.0
+    has_command: bool = True

@@ -19,10 +19,11 @@ from samara.core.types import Array
 from samara.identify.equation_error_fit import Residuals, fit_by_regression
 from samara.identify.fit_result import Fit, FlightTrim
 from samara.identify.flight_log import FlightLog
-from samara.identify.log_checks import Finding, require_usable
+from samara.identify.log_checks import Finding
 from samara.identify.parameters import identifiable_parameters, prepare_vehicle
 from samara.identify.prediction_error_fit import HORIZON, fit_by_prediction_error
-from samara.identify.resampled_log import ResampledLog, resample_log, resampling_period, usable_duration
+from samara.identify.resampled_log import ResampledLog, usable_duration
+from samara.identify.usable_flights import usable_flights
 from samara.physics.types import Vehicle
 from samara.vehicles.build import switch_on
 from samara.vehicles.defaults import derived_surface
@@ -156,20 +157,13 @@ def identify(
         progress: called with the name of the current stage and its completed fraction.
 
     Raises:
-        ValueError: a log cannot be used.
+        ValueError: no log can be used; the findings name those that are left out.
     """
     if not logs:
         raise ValueError("no flight logs; expected at least one")
     report = progress or (lambda stage, fraction: None)
-    checked, findings = [], {}
-    for k, log in enumerate(logs):
-        report("checking the logs", k / len(logs))
-        repaired_log, log_findings = require_usable(log)
-        checked.append(repaired_log)
-        findings[log.name] = tuple(log_findings)
-    period = max(resampling_period(log) for log in checked)
     start = replace_dc_motors(start)
-    flights = [resample_log(log, start, outputs, period) for log in checked]
+    flights, findings = usable_flights(logs, start, outputs, lambda fraction: report("checking the logs", fraction))
     return identify_resampled(flights, start, findings, predictor=predictor, progress=progress)
 
 
@@ -189,7 +183,11 @@ def identify_resampled(
     source = f"identified by regression from {flight_summary}"
     physical = _product(PHYSICAL, regression.fitted, start, bare, flights, source)
     predictor_product = None
-    if predictor and all({"velocity", "attitude", "rate"} <= flight.available_signals for flight in flights):
+    can_predict = all(
+        {"velocity", "attitude", "rate"} <= flight.available_signals and flight.command_period < math.inf
+        for flight in flights
+    )
+    if predictor and can_predict:
         parameters = identifiable_parameters(bare, PREDICTOR_DAMPING_SCALE)
         trims = [FlightTrim((1.0,) * len(bare.rotors), 0.0, trim.wind_W) for trim in regression.fitted.trims]
         prediction_fit = fit_by_prediction_error(

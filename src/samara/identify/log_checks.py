@@ -10,119 +10,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import Quat, Vec3, normalize, rotate_inverse
+from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 from samara.identify.flight_log import FlightLog, Signal
-from samara.identify.readers.registry import G, present_signals
-
-GRID_STEP_S = 0.004  # [s]
-MOTOR_LAGS_S = (0.0, 0.015, 0.03, 0.045, 0.06, 0.08, 0.1)  # [s]: candidate lags of the motors
-MIN_SHIFT_S, MAX_SHIFT_S = -0.3, 0.3  # [s]
-NOISE_WINDOW_S, DRIFT_WINDOW_S = 0.03, 1.0  # [s]: the difference of means over these durations removes noise and drift
-MAX_CHECKED_S = 120.0  # [s]: only this first part of a longer flight is checked
-_MIN_POWER = 1e-9
-
-
-class ClockOffset(NamedTuple):
-    """Delay of the motion relative to the command by their clocks [s], the motor lag estimated with it [s], and the
-    fraction of the motion's variance that both explain."""
-
-    delay: float
-    lag: float
-    explained: float
-
-
-def clock_offsets(log: FlightLog, begin: float, end: float) -> dict[str, ClockOffset]:
-    """Return the offsets of the IMU (`specific_force`, `rate`) and of the truth (`velocity`) relative to the motors."""
-    end = min(end, begin + MAX_CHECKED_S)
-    grid = np.arange(begin, end, GRID_STEP_S)
-    if len(grid) < 5.0 / GRID_STEP_S:
-        return {}
-    commands = _remove_noise_and_drift(interpolate_signal(log.command, grid) ** 2)
-    motions = {
-        "specific_force": None if log.specific_force is None else interpolate_signal(log.specific_force, grid)[2:],
-        "rate": None if log.rate is None else np.gradient(interpolate_signal(log.rate, grid), GRID_STEP_S, axis=1),
-        "velocity": _vertical_force(log, grid),
-    }
-    return {
-        name: best_offset(commands, _remove_noise_and_drift(motion))
-        for name, motion in motions.items()
-        if motion is not None
-    }
-
-
-def interpolate_signal(signal: Signal, grid: Array) -> Array:
-    """Interpolate the signal linearly at the times `grid`."""
-    return np.stack([np.interp(grid, signal.time, row) for row in signal.values])
-
-
-def _vertical_force(log: FlightLog, grid: Array) -> Array | None:
-    """(R(q)⁻¹ (v̇ + g e₃))_z: the specific force of the true motion, (1, n)."""
-    if log.velocity is None or log.attitude is None:
-        return None
-    a_W = np.gradient(interpolate_signal(log.velocity, grid), GRID_STEP_S, axis=1)
-    q_WB = normalize(
-        Quat(*interpolate_signal(Signal(log.attitude.time, unwrap_quaternions(log.attitude.values)), grid))
-    )
-    f_B = rotate_inverse(q_WB, Vec3(a_W[0], a_W[1], a_W[2] + G))
-    return np.asarray(f_B.z)[None]
-
-
-def unwrap_quaternions(q: Array) -> Array:
-    """Choose between q and −q, the same attitude, so that neighbours are close and linear interpolation is valid."""
-    flipped = (q[:, 1:] * q[:, :-1]).sum(axis=0) < 0.0
-    return q * np.concatenate([[1.0], np.where(np.cumsum(flipped) % 2, -1.0, 1.0)])
-
-
-def best_offset(commands: Array, motion: Array) -> ClockOffset:
-    """Return the shift s and lag τ with the largest Σ over the motion's axes of R², y(t) = Σ bᵢ uᵢ(t − s) filtered with τ.
-
-    With cᵢ(s) the covariance of uᵢ(t − s) and y(t), and G that of the commands, R²(s) = c(s)ᵀ G⁻¹ c(s) / var y.
-    """
-    n = motion.shape[1]
-    shifts = np.arange(round(MIN_SHIFT_S / GRID_STEP_S), round(MAX_SHIFT_S / GRID_STEP_S) + 1)
-    size = 1 << (n + int(shifts[-1] - shifts[0])).bit_length()  # zero padding separates the end from the beginning
-    turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
-    moved, commanded = np.fft.rfft(motion, size), np.fft.rfft(commands, size)
-    power = max(float((motion * motion).sum()), _MIN_POWER)
-    offset = ClockOffset(0.0, 0.0, 0.0)
-    for lag in MOTOR_LAGS_S:
-        decay = np.exp(-GRID_STEP_S / lag) if lag else 0.0
-        spectrum = commanded * ((1.0 - decay) / (1.0 - decay * turn))  # τ ẋ = u − x
-        lagged = np.fft.irfft(spectrum, size)
-        inverse = np.linalg.pinv(lagged @ lagged.T, rcond=1e-9, hermitian=True)
-        crossed = np.fft.irfft(moved[:, None] * np.conj(spectrum), size)[..., shifts]
-        fraction = np.einsum("kis,ij,kjs->s", crossed, inverse, crossed) / power
-        best = int(np.argmax(fraction))
-        if fraction[best] > offset.explained:
-            late = float((_peak(fraction, best) + shifts[0]) * GRID_STEP_S)
-            offset = ClockOffset(late, lag, min(float(fraction[best]), 1.0))
-    return offset
-
-
-def _peak(values: Array, index: int) -> float:
-    """Return the position of the maximum of the parabola through a largest value and its neighbours."""
-    if not 0 < index < len(values) - 1:
-        return float(index)
-    left, middle, right = values[index - 1 : index + 2]
-    bend = left - 2.0 * middle + right
-    return index + (0.5 * (left - right) / bend if bend < 0.0 else 0.0)
-
-
-def _remove_noise_and_drift(rows: Array) -> Array:
-    """Remove noise and drift; the same filter for all signals, so that it shifts none relative to another."""
-    return _moving_mean(rows, NOISE_WINDOW_S) - _moving_mean(rows, DRIFT_WINDOW_S)
-
-
-def _moving_mean(rows: Array, seconds: float) -> Array:
-    """Return the mean over ±half of `seconds`, over fewer samples at the ends."""
-    half = max(round(0.5 * seconds / GRID_STEP_S), 1)
-    n = rows.shape[1]
-    total = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(rows, axis=1)], axis=1)
-    low, high = np.maximum(np.arange(n) - half, 0), np.minimum(np.arange(n) + half + 1, n)
-    return (total[:, high] - total[:, low]) / (high - low)
-
+from samara.identify.readers.registry import DEGREE, G, present_signals
+from samara.identify.signal_agreement import (
+    Agreement,
+    agreements,
+    align_truth,
+    clock_offsets,
+    command_agreement,
+    comparison_grid,
+    interpolate_signal,
+    relative_delays,
+    truth_delay,
+)
 
 ERROR, WARNING = "error", "warning"
 
@@ -149,6 +52,20 @@ MAX_NORM_ERROR = 0.01
 MIN_JUMP_M, MAX_SPEED = 0.1, 30.0  # [m], [m/s]
 MIN_ROTATION_RAD, MAX_ANGULAR_RATE = 0.2, 60.0  # [rad], [rad/s]
 RECOMMENDED_AIRTIME_S, MIN_AIRTIME_S = 10.0, 2.0  # [s] in the air
+MAX_SAMPLE_RATE_HZ = 20_000.0  # [Hz]: faster samples have times in another unit
+MIN_SHARED_FRACTION = 0.5  # fraction of the variance that two signals share if their factor is known
+MAX_FACTOR, MAX_FORCE_FACTOR = 3.0, 6.0  # between two signals of a quantity; an accelerometer may have a low pass
+FORCE_RANGE_G = 0.6, 1.6  # of the median specific force in flight
+MAX_MEDIAN_RATE, MAX_MEDIAN_SPEED = 30.0, 150.0  # [rad/s], [m/s] in flight
+MIN_UPRIGHT = 0.3  # median cosine of the tilt in flight
+MIN_MILLIVOLTS, MAX_VOLTS, MIN_VOLTS = 2600.0, 120.0, 2.0  # of one cell, of a large and of an empty battery
+MAX_BROKEN_FRACTION = 0.05  # fraction of the samples of a rotor
+MIN_STUCK_S, MIN_STUCK_COMMAND = 1.0, 0.05  # [s], and the range of the command meanwhile
+MAX_SPIKE, MAX_SPIKE_PERIOD_S = 0.5, 0.025  # fraction of the median speed; no motor changes so much within samples [s]
+MAX_ROTOR_RATIO = 1.8  # between a rotor's speed per command and the median rotor's
+MIN_FOLLOWED_FRACTION, MIN_COMMAND_SPREAD = 0.1, 0.005
+UNITS = {1.0 / DEGREE: "°/s", 1.0 / G: "g", 1000.0: "mm", 100.0: "cm"}
+"""Units that logs have instead of the expected one, by the ratio of their numbers to those expected."""
 _RANGE_TOLERANCE = 1e-3
 
 
@@ -167,7 +84,13 @@ def require_usable(log: FlightLog) -> tuple[FlightLog, list[Finding]]:
     for finding in findings:
         if finding.severity == ERROR:
             raise ValueError(f"{log.name}: {finding.sentence}")
-    return repair_log(log), findings
+    return prepare_log(log), findings
+
+
+def prepare_log(log: FlightLog) -> FlightLog:
+    """Return a log without errors as a fit uses it: repaired, with motion capture on the clock of the IMU."""
+    repaired = repair_log(log)
+    return align_truth(repaired, agreements(repaired, comparison_grid(*airborne_interval(repaired))))
 
 
 def check(log: FlightLog) -> list[Finding]:
@@ -184,14 +107,28 @@ def check(log: FlightLog) -> list[Finding]:
             *_check_saturation(repaired_log),
             *_check_vibration(repaired_log),
             *_check_jumps(repaired_log),
+            *_check_voltage(log),
+            *_check_rotor_speeds(log),
         ]
-        findings += [*_check_clocks(repaired_log), *_check_airtime(repaired_log)]
+        compared = agreements(repaired_log, comparison_grid(*airborne_interval(repaired_log)))
+        findings += [*_check_axes(repaired_log, compared), *_check_airtime(repaired_log)]
+        if not any(finding.severity == ERROR for finding in findings):
+            findings += _check_clocks(repaired_log, compared)
     return sorted(findings, key=lambda finding: finding.severity != ERROR)
 
 
 def repair_log(log: FlightLog) -> FlightLog:
-    """Drop samples that are not finite or not later than their predecessors, and normalise the quaternions."""
+    """Drop samples that are not finite or not later than their predecessors, and normalise the quaternions.
+
+    Rotor speeds become positive and without spikes; those of a broken sensor and voltages of an unknown unit are dropped.
+    """
     signals: dict[str, Scalar] = {name: _drop_invalid_samples(signal) for name, signal in present_signals(log).items()}
+    if "voltage" in signals:
+        scale = _voltage_scale(signals["voltage"])
+        signals["voltage"] = Signal(signals["voltage"].time, scale * signals["voltage"].values) if scale else None
+    if "rotor_speed" in signals:
+        is_broken = any(_broken_rotors(replace(log, **signals)))
+        signals["rotor_speed"] = None if is_broken else _without_spikes(signals["rotor_speed"])
     if "attitude" in signals:
         time, q = signals["attitude"]
         length = np.sqrt((q * q).sum(axis=0))
@@ -277,6 +214,9 @@ def _check_rates(log: FlightLog) -> Iterator[Finding]:
         steps = np.diff(signal.time)
         period = float(np.median(steps))
         recommended, minimum = MIN_SAMPLE_RATES_HZ.get(name, (0.0, 0.0))
+        if period < 1.0 / MAX_SAMPLE_RATE_HZ:
+            sentence = f"{_signal_label(name)} come at {1.0 / period:.3g} Hz: their times are in another unit"
+            yield Finding("time_unit", ERROR, name, sentence)
         if 1.0 / period < recommended:
             sentence = f"{_signal_label(name)} come at {1.0 / period:.3g} Hz; expected {recommended:g} or more"
             yield Finding("slow", ERROR if 1.0 / period < minimum else WARNING, name, sentence)
@@ -356,7 +296,10 @@ def _check_jumps(log: FlightLog) -> Iterator[Finding]:
         time, p = log.position
         distance = np.sqrt((np.diff(p, axis=1) ** 2).sum(axis=0))
         jumps = (distance > MIN_JUMP_M) & (distance > MAX_SPEED * np.diff(time))
-        if jumps.any():
+        speed = float(np.median(distance / np.diff(time))) if len(distance) else 0.0
+        if speed > MAX_MEDIAN_SPEED:
+            yield Finding("unit", ERROR, "position", f"its position moves at {speed:.3g} m/s (median; mm?)")
+        elif jumps.any():
             k = int(np.argmax(np.where(jumps, distance, 0.0)))
             sentence = (
                 f"its position jumps {int(jumps.sum())} times, farthest by {distance[k]:.3g} m at {time[k]:.3f} s"
@@ -373,17 +316,186 @@ def _check_jumps(log: FlightLog) -> Iterator[Finding]:
             yield Finding("jump", WARNING, "attitude", sentence)
 
 
-def _check_clocks(log: FlightLog) -> Iterator[Finding]:
-    for name, offset in clock_offsets(log, *airborne_interval(log)).items():
+# Units, signs and sensors ----------------------------------------------------------------------------------------------
+
+
+def _check_voltage(log: FlightLog) -> Iterator[Finding]:
+    if log.voltage is None or not np.isfinite(log.voltage.values).any():
+        return
+    scale, volts = _voltage_scale(log.voltage), float(np.nanmedian(log.voltage.values))
+    if scale != 1.0:
+        action = "millivolts, converted" if scale else f"expected {MIN_VOLTS:g} to {MAX_VOLTS:g} V: left out"
+        yield Finding("voltage", WARNING, "voltage", f"the voltages are {volts:.4g} (median): {action}")
+
+
+def _voltage_scale(voltage: Signal) -> float:
+    """Return the factor of the voltages to volts; 0 if their unit is unknown."""
+    median = float(np.nanmedian(voltage.values)) if np.isfinite(voltage.values).any() else 0.0
+    return 1.0 if MIN_VOLTS <= median <= MAX_VOLTS else 1e-3 if MIN_MILLIVOLTS <= median <= 1e3 * MAX_VOLTS else 0.0
+
+
+def _check_rotor_speeds(log: FlightLog) -> Iterator[Finding]:
+    if log.rotor_speed is None:
+        return
+    rotor_speed = _drop_invalid_samples(log.rotor_speed)
+    clean = replace(log, command=_drop_invalid_samples(log.command), rotor_speed=rotor_speed)
+    problems = list(_broken_rotors(clean))
+    for problem in problems:
+        severity = WARNING if log.has_command else ERROR
+        yield Finding("rotor_speed", severity, "rotor_speed", f"{problem}: the rotor speeds are left out")
+    is_spike = _spikes(rotor_speed)
+    if is_spike.any() and not problems:
+        sentence = f"{_percent(float(is_spike.any(axis=0).mean()))} of the rotor speeds are spikes: left out"
+        yield Finding("rotor_speed_spikes", WARNING, "rotor_speed", sentence)
+
+
+def _spikes(signal: Signal) -> Array:
+    """Return the mask of samples far from the median of five, (rotors, n)."""
+    speeds = np.abs(signal.values)
+    if len(signal.time) < 5 or np.median(np.diff(signal.time)) > MAX_SPIKE_PERIOD_S:
+        return np.zeros(speeds.shape, dtype=bool)
+    padded = np.pad(speeds, ((0, 0), (2, 2)), mode="edge")
+    smooth = np.median(np.lib.stride_tricks.sliding_window_view(padded, 5, axis=1), axis=2)
+    return np.asarray(np.abs(speeds - smooth) > MAX_SPIKE * np.median(speeds, axis=1, keepdims=True))
+
+
+def _without_spikes(signal: Signal) -> Signal:
+    is_valid = ~_spikes(signal).any(axis=0)
+    return Signal(signal.time[is_valid], np.abs(signal.values[:, is_valid]))
+
+
+def _broken_rotors(log: FlightLog) -> Iterator[str]:
+    """Yield what is wrong with the rotor speeds: of one rotor that is stuck, missing, noisy or not like the others."""
+    assert log.rotor_speed is not None
+    begin, end = airborne_interval(log)
+    is_airborne = (log.rotor_speed.time >= begin) & (log.rotor_speed.time <= end)
+    time, speeds = log.rotor_speed.time[is_airborne], np.abs(log.rotor_speed.values[:, is_airborne])
+    if len(time) < 10:
+        yield "no rotor speeds in flight"
+        return
+    if len(speeds) != len(log.command.values):
+        yield f"{len(speeds)} rotor speeds of {len(log.command.values)} motors"
+        return
+    commands = interpolate_signal(log.command, time)
+    if not log.has_command:  # rotors are compared with the others
+        commands = (commands.sum(axis=0) - commands) / max(len(commands) - 1, 1)
+    levels = np.median(speeds, axis=1)
+    ratios = levels / np.maximum(np.median(commands, axis=1), 0.05)
+    spikes = _spikes(Signal(time, speeds)).mean(axis=1)
+    for i, speed in enumerate(speeds):
+        ratio = float(ratios[i] / max(float(np.median(ratios)), 1e-9))
+        stopped = float(((speed <= 0.01 * levels.max()) & (commands[i] > 0.05)).mean())
+        stuck = _longest_stuck_s(time, speed, commands[i])
+        if stopped > MAX_BROKEN_FRACTION:
+            yield f"rotor speed {i + 1} is 0 for {_percent(stopped)} of the flight"
+        elif stuck > MIN_STUCK_S:
+            yield f"rotor speed {i + 1} is stuck for {stuck:.3g} s"
+        elif spikes[i] > MAX_BROKEN_FRACTION:
+            yield f"{_percent(float(spikes[i]))} of rotor speed {i + 1} are spikes"
+        elif not 1.0 / MAX_ROTOR_RATIO < ratio < MAX_ROTOR_RATIO:
+            yield f"rotor speed {i + 1} is {ratio:.3g} times that of the other rotors (pole pairs?)"
+    grid = comparison_grid(begin, end)
+    if log.has_command and len(grid):
+        compared = command_agreement(log.command, log.rotor_speed, grid)
+        moves = compared.spread > MIN_COMMAND_SPREAD
+        for k in np.flatnonzero(moves & (compared.shared < MIN_FOLLOWED_FRACTION)):
+            yield f"rotor speed {k + 1} does not follow the command of motor {k + 1}"
+
+
+def _longest_stuck_s(time: Array, speed: Array, command: Array) -> float:
+    """Return the longest time for which a speed is constant although the command varies  [s]."""
+    edges = np.flatnonzero(np.diff(speed) != 0.0)
+    starts, ends = np.concatenate([[0], edges + 1]), np.concatenate([edges, [len(speed) - 1]])
+    is_long = time[ends] - time[starts] > MIN_STUCK_S
+    runs = [(a, b) for a, b in zip(starts[is_long], ends[is_long], strict=True)]
+    return max(
+        (float(time[b] - time[a]) for a, b in runs if np.ptp(command[a : b + 1]) > MIN_STUCK_COMMAND), default=0.0
+    )
+
+
+def _check_axes(log: FlightLog, compared: dict[str, Agreement]) -> Iterator[Finding]:
+    """Find wrong units and signs: by gravity, and by pairs of signals that measure the same."""
+    begin, end = airborne_interval(log)
+    in_flight = {
+        name: signal.values[:, (signal.time >= begin) & (signal.time <= end)]
+        for name, signal in present_signals(log).items()
+        if name in ("specific_force", "rate", "attitude")
+    }
+    in_flight = {name: values for name, values in in_flight.items() if values.shape[1] > 1}
+    if "specific_force" in in_flight:
+        force = np.median(in_flight["specific_force"], axis=1)
+        size = float(np.median(np.sqrt((in_flight["specific_force"] ** 2).sum(axis=0))))
+        label = _signal_label("specific_force")
+        if not FORCE_RANGE_G[0] * G < size < FORCE_RANGE_G[1] * G:
+            unit = f" ({_unit_of(size / G)}?)" if size > 0.0 and _unit_of(size / G) else ""
+            yield Finding(
+                "unit",
+                ERROR,
+                "specific_force",
+                f"{label} are {size:.3g} (median) in flight{unit}; expected {G:.3g} m/s²",
+            )
+        elif force[2] < 0.5 * size:
+            vector = ", ".join(f"{x:.2g}" for x in force)
+            yield Finding("sign", ERROR, "specific_force", f"{label} are ({vector}) m/s² in flight; expected z up")
+    if "rate" in in_flight:
+        median = float(np.median(np.sqrt((in_flight["rate"] ** 2).sum(axis=0))))
+        if median > MAX_MEDIAN_RATE:
+            sentence = f"{_signal_label('rate')} are {median:.3g} (median; °/s?); expected rad/s"
+            yield Finding("unit", ERROR, "rate", sentence)
+    if "attitude" in in_flight:
+        up = float(np.median(rotate(Quat(*in_flight["attitude"]), Vec3(0.0, 0.0, 1.0)).z))
+        if up < MIN_UPRIGHT:
+            sentence = f"the attitudes are tilted by {np.degrees(np.arccos(up)):.0f}° (median) in flight"
+            yield Finding("sign", ERROR, "attitude", f"{sentence}; expected w, x, y, z from FLU to a world with z up")
+    for name, agreement in compared.items():
+        yield from _check_factor(name, agreement)
+
+
+OTHERS = {"rate": "the attitudes turn", "specific_force": "the velocities accelerate", "velocity": "the positions move"}
+
+
+def _check_factor(name: str, compared: Agreement) -> Iterator[Finding]:
+    shared = compared.shared > MIN_SHARED_FRACTION
+    if name == "specific_force":  # along x and y gravity and acceleration cancel
+        shared[:2] = False
+    if not shared.any():
+        return
+    factor = 1.0 / float(np.median(np.abs(compared.factor[shared])))
+    largest = MAX_FORCE_FACTOR if name == "specific_force" else MAX_FACTOR
+    if not 1.0 / largest < factor < largest:
+        name_of_unit = _unit_of(factor) or _unit_of(1.0 / factor)
+        unit = f" ({name_of_unit}?)" if name_of_unit else ""
+        yield Finding(
+            "unit", ERROR, name, f"{_signal_label(name)} are {factor:.3g} times as large as {OTHERS[name]}{unit}"
+        )
+    axes = ", ".join("xyz"[i] for i in np.flatnonzero(shared & (compared.factor < 0.0)))
+    if axes:
+        yield Finding(
+            "sign", ERROR, name, f"{_signal_label(name)} along {axes} have the opposite sign of how {OTHERS[name]}"
+        )
+
+
+def _unit_of(factor: float) -> str:
+    """Return the unit with this factor to the expected one, within 30 %; empty if there is none."""
+    return next((unit for value, unit in UNITS.items() if abs(np.log(factor / value)) < 0.26), "")
+
+
+def _check_clocks(log: FlightLog, compared: dict[str, Agreement]) -> Iterator[Finding]:
+    relative, moved = relative_delays(compared), truth_delay(log, compared)
+    if moved:
+        relation = "after" if moved > 0.0 else "before"
+        sentence = f"motion capture comes {abs(moved):.3f} s {relation} the IMU: moved onto its clock"
+        yield Finding("clock", WARNING, "velocity", sentence)
+    for name, offset in clock_offsets(log, *airborne_interval(log), compared).items():
+        if name == "velocity" and moved:
+            continue
         half_period = 0.5 * max(float(np.median(np.diff(signal.time))) for signal in (log.command, getattr(log, name)))
-        if (
-            offset.explained > MIN_EXPLAINED_FRACTION
-            and not -MAX_EARLY_S - half_period < offset.delay < MAX_LATE_S + half_period
-        ):
+        is_known = offset.explained > MIN_EXPLAINED_FRACTION or abs(relative.get(name, 0.0)) > MAX_EARLY_S + half_period
+        if is_known and not -MAX_EARLY_S - half_period < offset.delay < MAX_LATE_S + half_period:
             relation = "after" if offset.delay > 0.0 else "before"
             sentence = (
                 f"{_signal_label(name)} come {abs(offset.delay):.3f} s {relation} the motors acted "
-                f"(a lag of {offset.lag:g} s aside; {_percent(offset.explained)} explained): its clocks differ"
+                f"(a lag of {offset.lag:.2g} s aside; {_percent(offset.explained)} explained): its clocks differ"
             )
             yield Finding("clock", WARNING, name, sentence)
 

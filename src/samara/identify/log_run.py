@@ -14,8 +14,8 @@ from samara.core.sanitise import escape_control_characters
 from samara.core.tree import flatten, leaf_names
 from samara.core.types import Array
 from samara.identify.flight_log import FlightLog, Signal
-from samara.identify.log_checks import interpolate_signal, unwrap_quaternions
 from samara.identify.readers.registry import FORMATS, Columns, detect_format, present_signals, read_log
+from samara.identify.signal_agreement import interpolate_signal, unwrap_quaternions
 from samara.identify.start_vehicle import SAMARA_FORMAT
 from samara.link.motor_outputs import FRAME_BY_ROTOR_COUNT
 from samara.physics.multirotor import complete_environment, state_at_rest

@@ -4,6 +4,7 @@ Missing signals are derived from others: velocity from position, rates from atti
 that cannot be derived is 0 and absent from `available_signals`.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, conjugate, normalize, quat_log, rotate_inverse
 from samara.core.types import Array
 from samara.identify.flight_log import FlightLog, Signal
-from samara.identify.log_checks import airborne_interval, interpolate_signal, unwrap_quaternions
+from samara.identify.log_checks import airborne_interval
 from samara.identify.readers.crazyflie import MAX_PWM, rotor_speed_from_pwm
 from samara.identify.readers.registry import G
+from samara.identify.signal_agreement import interpolate_signal, unwrap_quaternions
 from samara.link.motor_outputs import rotor_order
 from samara.physics.rotors.actuator import speed_from_command
 from samara.physics.types import Vehicle
@@ -32,10 +34,11 @@ class ResampledLog(NamedTuple):
     """One flight on an even grid of n samples, `period` [s] apart.
 
     `body` (13, n) is p_W, v_W, q_WB, ω_B in the order of `State`. `commanded` (rotors, n) are the commanded rotor speeds,
-    means from each sample to the next [rad/s]; `rotor_speed` are the measured ones, or None. `specific_force` (3, n) [m/s²] is
+    means from each sample to the next [rad/s]; `rotor_speed` are the measured ones, or None. Without commands in the log, the
+    commanded speeds are those with which the vehicle's motors turn as measured. `specific_force` (3, n) [m/s²] is
     from the accelerometer, minus its bias where the motion shows it. `available_signals` names the available signals:
     "position", "velocity", "attitude", "rate", "specific_force", "rotor_speed", "voltage". Commands were logged every
-    `command_period` [s].
+    `command_period` [s], infinite without commands.
     """
 
     name: str
@@ -71,6 +74,11 @@ def resample_log(log: FlightLog, vehicle: Vehicle, outputs: str = "speed", perio
         period: common period of flights that are fitted together [s]; without it, that of the log.
     """
     period = resampling_period(log) if period is None else period
+    if len(log.command.values) < len(vehicle.rotors) or log.command.values[len(vehicle.rotors) :].any():
+        raise ValueError(
+            f"{log.name}: holds {len(log.command.values)} motors; expected {len(vehicle.rotors)}, as vehicle "
+            f"{vehicle.name!r} has"
+        )
     required = [
         signal
         for signal in (log.command, log.rate, log.attitude, log.specific_force, log.position)
@@ -99,7 +107,6 @@ def resample_log(log: FlightLog, vehicle: Vehicle, outputs: str = "speed", perio
         omega = _resample_signal(log.rate, time, period, 3)
     voltage = None if log.voltage is None else _resample_signal(log.voltage, time, period, 1)[0]
     body = np.concatenate([p, v, q, omega])
-    commanded = _commanded_speeds(log, vehicle, time, period, outputs)
     speed = (
         None
         if log.rotor_speed is None
@@ -107,7 +114,11 @@ def resample_log(log: FlightLog, vehicle: Vehicle, outputs: str = "speed", perio
     )
     usable = _usable_mask(log, time, p)
     force = _specific_force(log, body, time, period, available, usable)
-    command_period = float(np.median(np.diff(log.command.time)))
+    if log.has_command or speed is None:
+        commanded = _commanded_speeds(log, vehicle, time, period, outputs)
+        command_period = float(np.median(np.diff(log.command.time)))
+    else:
+        commanded, command_period = _driving_speeds(speed, vehicle, period), math.inf
     return ResampledLog(
         log.name, period, time, body, commanded, force, speed, voltage, usable, frozenset(available), command_period
     )
@@ -160,11 +171,6 @@ def _commanded_speeds(log: FlightLog, vehicle: Vehicle, time: Array, period: flo
     """Return the commanded rotor speeds, means over each period, (rotors, n)  [rad/s]."""
     if outputs not in OUTPUTS:
         raise ValueError(f"outputs is {outputs!r}; expected one of {', '.join(OUTPUTS)}")
-    if len(log.command.values) < len(vehicle.rotors) or log.command.values[len(vehicle.rotors) :].any():
-        raise ValueError(
-            f"{log.name}: holds {len(log.command.values)} motors; expected {len(vehicle.rotors)}, as vehicle "
-            f"{vehicle.name!r} has"
-        )
     if log.numbering == "crazyflie" and log.voltage is not None:
         voltage = interpolate_signal(log.voltage, log.command.time)
         speeds = np.asarray(rotor_speed_from_pwm(MAX_PWM * np.clip(log.command.values, 0.0, 1.0), voltage))
@@ -180,6 +186,17 @@ def _commanded_speeds(log: FlightLog, vehicle: Vehicle, time: Array, period: flo
         ]
     )
     return _hold_mean(Signal(log.command.time, speeds), time, period)
+
+
+def _driving_speeds(speed: Array, vehicle: Vehicle, period: float) -> Array:
+    """Ω_cmd with lag(Ω(t), Ω_cmd, T) = Ω(t + T), (rotors, n): the commands that make the motors turn as measured  [rad/s]."""
+    later = np.concatenate([speed[:, 1:], speed[:, -1:]], axis=1)
+    motors = [rotor.motor for rotor in vehicle.rotors]
+    up, down = (
+        np.array([[getattr(motor, f"time_constant_{way}")] for motor in motors], dtype=float) for way in ("up", "down")
+    )
+    decay = np.exp(-period / np.maximum(np.where(later > speed, up, down), 1e-3 * period))
+    return np.asarray((later - decay * speed) / (1.0 - decay))
 
 
 def _order_by_rotor(rows: Array, log: FlightLog, vehicle: Vehicle) -> Array:

@@ -275,6 +275,7 @@ def validate(
     vehicles: Sequence[str | Vehicle] = VEHICLES,
     progress: Callable[[str], None] | None = None,
     outputs: str = "speed",
+    on_skip: Callable[[str], None] | None = None,
 ) -> list[PredictionScore]:
     """Score vehicles on every flight, as they are and trimmed.
 
@@ -283,6 +284,7 @@ def validate(
         vehicles: vehicles, or names of shipped vehicles or files.
         progress: called with the name of each flight.
         outputs: the quantity that a motor output is linear in, "speed" or "thrust".
+        on_skip: called with a sentence about each flight that cannot be scored, if others can; without it, that is an error.
     """
     flights = read_logs([logs]) if isinstance(logs, (str, Path)) else logs
     models = []
@@ -291,26 +293,38 @@ def validate(
         vehicle = replace_dc_motors(vehicle)
         plain = ScoredModel.build(vehicle, is_trimmed=False)
         models.append((vehicle, plain, plain._replace(is_trimmed=True)))
-    scores = []
+    scores: list[PredictionScore] = []
+    problems: list[ValueError] = []
     for log in flights:
         if progress:
             progress(log.name)
-        repaired_log, _ = require_usable(log)
-        parts = []
-        for vehicle, plain, trimmed in models:
-            samples = resample_log(repaired_log, vehicle, outputs)
-            if not samples.available_signals >= REQUIRED_SIGNALS:
-                missing = ", ".join(sorted(REQUIRED_SIGNALS - samples.available_signals))
-                raise ValueError(f"{log.name}: holds no {missing}; expected a log with the motion of the vehicle")
-            if not len(scored_windows(samples).starts):
-                raise ValueError(f"{log.name}: no half second in the air after the first 5 s; expected a longer flight")
-            parts.append(predict_flight(samples, {vehicle.name: plain, TRIMMED.format(vehicle.name): trimmed}))
-        scores.append(
-            parts[0]
-            ._replace(predictions={name: states for part in parts for name, states in part.predictions.items()})
-            .score()
-        )
+        try:
+            scores.append(_score_flight(log, models, outputs))
+        except ValueError as error:
+            problems.append(error)
+            if on_skip is None or len(problems) == len(flights):
+                raise
+    if on_skip is not None:
+        for problem in problems:
+            on_skip(f"skipped {problem}")
     return scores
+
+
+def _score_flight(
+    log: FlightLog, models: Sequence[tuple[Vehicle, ScoredModel, ScoredModel]], outputs: str
+) -> PredictionScore:
+    repaired_log, _ = require_usable(log)
+    parts = []
+    for vehicle, plain, trimmed in models:
+        samples = resample_log(repaired_log, vehicle, outputs)
+        if not samples.available_signals >= REQUIRED_SIGNALS:
+            missing = ", ".join(sorted(REQUIRED_SIGNALS - samples.available_signals))
+            raise ValueError(f"{log.name}: holds no {missing}; expected a log with the motion of the vehicle")
+        if not len(scored_windows(samples).starts):
+            raise ValueError(f"{log.name}: no half second in the air after the first 5 s; expected a longer flight")
+        parts.append(predict_flight(samples, {vehicle.name: plain, TRIMMED.format(vehicle.name): trimmed}))
+    predictions = {name: states for part in parts for name, states in part.predictions.items()}
+    return parts[0]._replace(predictions=predictions).score()
 
 
 def score_table(scores: Sequence[PredictionScore]) -> str:

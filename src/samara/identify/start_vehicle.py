@@ -8,6 +8,7 @@ from samara.core.quantity import Scalar
 from samara.identify.flight_log import FlightLog
 from samara.physics.types import Vehicle
 from samara.record.load import load_run
+from samara.record.run import DroneRecord
 from samara.vehicles.build import Provenance, build_vehicle
 from samara.vehicles.limits import replace_dc_motors
 from samara.vehicles.loader import vehicle as load_vehicle
@@ -22,8 +23,15 @@ def recorded_vehicle(logs: Sequence[FlightLog], paths: Sequence[Path]) -> Vehicl
     if not logs or any(log.format != SAMARA_FORMAT for log in logs):
         return None
     files = [file for path in paths for file in (sorted(path.rglob("*.mcap")) if path.is_dir() else [path])]
-    vehicles = [record.vehicle for file in files for record in load_run(file).drone_records]
+    vehicles = [record.vehicle for file in files for record in _drone_records(file)]
     return vehicles[0] if all(vehicle == vehicles[0] for vehicle in vehicles) else None
+
+
+def _drone_records(path: Path) -> tuple[DroneRecord, ...]:
+    try:
+        return load_run(path).drone_records
+    except ValueError:  # `read_logs` has reported it
+        return ()
 
 
 def scaled_vehicle(rotor_count: int, *, mass: float, diagonal: float) -> Vehicle:

@@ -10,6 +10,7 @@ contain no attitude; if there is one, its world has x to the north before the co
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ from samara.identify.readers.blackbox_frames import (
     header_spans,
     parse_header,
 )
-from samara.identify.readers.registry import DEGREE, RPM, G, enu_attitude, signal
+from samara.identify.readers.registry import DEGREE, NO_COMMAND, RPM, G, enu_attitude, signal
 from samara.link.betaflight import CONVENTIONS, LAST_OLDEST_VERSION, NEWEST_CONVENTION, OLDEST_CONVENTION
 from samara.physics.frames import attitude_ned_frd_from_nwu_flu
 from samara.vehicles.rotor_numbering import NUMBERINGS
@@ -63,6 +64,7 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
             problems.append(f"log {session.number}: {error}")
     if not logs:
         raise ValueError("; ".join(problems[:1]) or "holds no blackbox log; expected one")
+    logs[0] = replace(logs[0], notes=(*logs[0].notes, *(f"{problem}: skipped" for problem in problems)))
     return logs
 
 
@@ -91,9 +93,10 @@ def _flight(name: str, session: Session) -> FlightLog:
     time = _seconds(main["time"])
     firmware, version = _firmware(header)
     motors = _rows(main, "motor")
-    if not motors:
+    speeds = _rotor_speed(time, _rows(main, "eRPM"), header, notes)
+    if not motors and speeds is None:
         raise ValueError("has no field 'motor[0]'; expected motors in the log")
-    command = signal(time, _commands(motors, header))
+    command = signal(time, _commands(motors, header)) if motors else NO_COMMAND
     rate = _vector_signal(time, _rows(main, "gyroADC"), _gyro_unit(header))
     if frames.rejected or frames.dropped:
         notes.append(f"damaged: {frames.rejected} frames rejected, {frames.dropped} that build on them dropped")
@@ -105,9 +108,9 @@ def _flight(name: str, session: Session) -> FlightLog:
     return FlightLog(
         name=name,
         format="betaflight",
-        numbering=_numbering(header, command, rate, notes),
+        numbering=_numbering(header, speeds if speeds is not None and not motors else command, rate, notes),
         command=command,
-        rotor_speed=_rotor_speed(time, _rows(main, "eRPM"), header, notes),
+        rotor_speed=speeds,
         attitude=attitude,
         rate=rate,
         specific_force=_specific_force(time, _rows(main, "accSmooth"), header, notes),

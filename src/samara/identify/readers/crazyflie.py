@@ -1,5 +1,7 @@
 """Logs of the Crazyflie firmware: from the µSD card, and CSV with the same names (`motor.m1`, or `motor_m1`).
 
+Motors are `motor.m1`, or `pwm.m1_pwm`, which is the same after the limits; `stateEstimateZ` is the estimate in mm.
+
 A µSD log is the byte 0xBC; the version and the count of event types (uint16 each); for each type its id (uint16), its name,
 the count of its variables (uint16) and each as `name(x)`, x a letter of Python's `struct`, all names closed by a zero byte.
 Then come records: the id of the type, the time (version 1: uint32 in ms, version 2: uint64 in µs), the packed variables. The
@@ -28,13 +30,13 @@ from samara.core.sanitise import quote_value
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.readers.csv_mapping import read_columns, read_heading
-from samara.identify.readers.registry import DEGREE, RPM, G, records, signal
+from samara.identify.readers.registry import DEGREE, NO_COMMAND, RPM, G, records, signal
 
 MAX_PWM = 65535.0  # PWM of the full battery voltage
 MAGIC = 0xBC
 _CLOCKS = {1: ("<u4", 1e-3), 2: ("<u8", 1e-6)}  # by version: the type of a time, and its unit [s]
 _LETTERS = "bBhHiIlLqQefd?"
-_TIMES = ("timestamp", "time", "tick", "timeTick")  # names of the time column of a CSV [ms]
+_TIMES = ("timestamp", "Timestamp", "time", "tick", "timeTick")  # names of the time column of a CSV [ms]
 
 Find = Callable[[Sequence[str]], Signal | None]  # variables of one record, by the firmware's names
 
@@ -43,7 +45,7 @@ class SignalSource(NamedTuple):
     """Variables that form a signal, and the factor to SI."""
 
     names: tuple[str, ...]
-    factor: float = 1.0
+    factor: float | Array = 1.0
 
 
 def _axes(group: str, factor: float = 1.0, letters: Sequence[str] = "xyz") -> SignalSource:
@@ -52,25 +54,40 @@ def _axes(group: str, factor: float = 1.0, letters: Sequence[str] = "xyz") -> Si
 
 _MOTORS = ("m1", "m2", "m3", "m4")
 _QUATERNION = ("qw", "qx", "qy", "qz")
-_COMMAND = _axes("motor", 1.0 / MAX_PWM, _MOTORS)
+_COMMANDS = (
+    _axes("motor", 1.0 / MAX_PWM, _MOTORS),
+    _axes("pwm", 1.0 / MAX_PWM, tuple(f"{motor}_pwm" for motor in _MOTORS)),
+    _axes("pwm", 1.0 / MAX_PWM, _MOTORS),
+    _axes("motor", 1.0 / MAX_PWM, tuple(f"{motor}req" for motor in _MOTORS)),
+)
+_COMPRESSED_RATES = tuple(f"stateEstimateZ.rate{axis}" for axis in ("Roll", "Pitch", "Yaw"))  # mrad/s, pitch nose down
 _SOURCES = {  # in order of preference: the first source that a log has is used
     "rotor_speed": (_axes("rpm", RPM, _MOTORS),),
-    "rate": (_axes("gyro", DEGREE),),
+    "rate": (_axes("gyro", DEGREE), SignalSource(_COMPRESSED_RATES, 1e-3 * np.array([[1.0], [-1.0], [1.0]]))),
     "specific_force": (_axes("acc", G),),
     "voltage": (SignalSource(("pm.vbat",)), SignalSource(("pm.vbatMV",), 1e-3)),
 }
 _POSES: dict[str, dict[str, tuple[SignalSource, ...]]] = {  # motion capture sent to the vehicle; else its estimate
     MOTION_CAPTURE: {"position": (_axes("locSrv"),), "attitude": (_axes("locSrv", 1.0, _QUATERNION),)},
     ESTIMATE: {
-        "position": (_axes("stateEstimate"), _axes("kalman", 1.0, ("stateX", "stateY", "stateZ"))),
-        "velocity": (_axes("stateEstimate", 1.0, ("vx", "vy", "vz")),),
+        "position": (
+            _axes("stateEstimate"),
+            _axes("kalman", 1.0, ("stateX", "stateY", "stateZ")),
+            _axes("stateEstimateZ", 1e-3),
+        ),
+        "velocity": (
+            _axes("stateEstimate", 1.0, ("vx", "vy", "vz")),
+            _axes("stateEstimateZ", 1e-3, ("vx", "vy", "vz")),
+        ),
         "attitude": (
             _axes("stateEstimate", 1.0, _QUATERNION),
             _axes("kalman", 1.0, ("q0", "q1", "q2", "q3")),
         ),
     },
 }
-_EULER = _axes("stateEstimate", DEGREE, ("roll", "pitch", "yaw"))  # the firmware's pitch is positive nose up
+_EULER = tuple(
+    _axes(group, DEGREE, ("roll", "pitch", "yaw")) for group in ("stateEstimate", "stabilizer")
+)  # pitch nose up
 
 
 def read(path: Path, columns: object = None) -> list[FlightLog]:
@@ -81,9 +98,12 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
 
 
 def _build_log(path: Path, format_name: str, find: Find, notes: tuple[str, ...] = ()) -> FlightLog:
-    command = _first_signal(find, (_COMMAND,))
-    if command is None:
-        raise ValueError(f"{path}: holds no motors; expected motor.m1 … motor.m4 among its variables")
+    command = _first_signal(find, _COMMANDS)
+    if command is None and _first_signal(find, _SOURCES["rotor_speed"]) is None:
+        raise ValueError(
+            f"{path}: holds no motors; expected motor.m1 … motor.m4, pwm.m1_pwm … pwm.m4_pwm or rpm.m1 … rpm.m4"
+        )
+    command = command or NO_COMMAND
     candidates: dict[str, Signal | None] = {name: _first_signal(find, sources) for name, sources in _SOURCES.items()}
     for truth, poses in _POSES.items():
         candidates |= {name: _first_signal(find, sources) for name, sources in poses.items()}
@@ -107,7 +127,7 @@ def _first_signal(find: Find, sources: Sequence[SignalSource]) -> Signal | None:
 
 
 def _euler_attitude(find: Find) -> Signal | None:
-    angles = _first_signal(find, (_EULER,))
+    angles = _first_signal(find, _EULER)
     if angles is None:
         return None
     roll, pitch, yaw = angles.values
@@ -118,14 +138,14 @@ def _euler_attitude(find: Find) -> Signal | None:
 
 
 def _read_csv(path: Path) -> FlightLog:
-    columns = {name.replace("_", ".", 1): name for name in read_heading(path)}
+    columns = {name if "." in name else name.replace("_", ".", 1): name for name in read_heading(path)}
     clock = next((columns[name] for name in _TIMES if name in columns), None)
     if clock is None:
         raise ValueError(f"{path}: has no time; expected a column {', '.join(_TIMES[:-1])} or {_TIMES[-1]} in ms")
     all_sources = [
         *_SOURCES.values(),
         *(sources for poses in _POSES.values() for sources in poses.values()),
-        (_COMMAND, _EULER),
+        (*_COMMANDS, *_EULER),
     ]
     available = {name for sources in all_sources for source in sources for name in source.names} & columns.keys()
     table = read_columns(path, [clock, *(columns[name] for name in sorted(available))], "a Crazyflie's log")

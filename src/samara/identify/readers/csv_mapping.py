@@ -16,11 +16,12 @@
     specific_force = ["ax", "ay", "az"]
     specific_force_unit = "g"        # g or m/s^2
     voltage = "vbat"
+    voltage_unit = "V"               # V or mV
     axes = "flu/enu"                 # body and world; "frd/ned" is converted
     truth = "motion capture"         # or "estimate": the source of position, velocity and attitude
 
-Only `time` and `motors` are required. Cells may be empty: a signal has the rows in which it has a value, so that signals may
-have different rates. The map of a ROS 2 bag has topics instead of columns.
+Only `time` and one of `motors` and `rotor_speed` are required. Cells may be empty: a signal has the rows in which it has a
+value, so that signals may have different rates. The map of a ROS 2 bag has topics instead of columns.
 """
 
 import csv
@@ -45,7 +46,7 @@ from samara.core.sanitise import quote_value
 from samara.core.toml import TomlFile, TomlTable, parse_document
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.registry import DEGREE, RPM, G, enu_attitude, enu_rows, flu_rows
+from samara.identify.readers.registry import DEGREE, NO_COMMAND, RPM, G, enu_attitude, enu_rows, flu_rows
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
 MAX_CELLS = 20_000_000  # of the columns read: two hours of 25 columns at 100 Hz
@@ -138,6 +139,7 @@ _UNITS = {
     "rotor_speed": {"rad/s": 1.0, "rpm": RPM},
     "rate": {"rad/s": 1.0, "deg/s": DEGREE},
     "specific_force": {"m/s^2": 1.0, "g": G},
+    "voltage": {"V": 1.0, "mV": 1e-3},
 }
 _AXIS_CONVERSIONS = {
     "position": enu_rows,
@@ -185,16 +187,18 @@ def build_log(name: str, format_name: str, raw_signals: dict[str, Signal], mappi
             values = _AXIS_CONVERSIONS[key](values)
         signals["command" if key == "motors" else key] = Signal(mapping.factors["time"] * time, values)
     truth = mapping.truth if {"position", "attitude"} & signals.keys() else ""
-    return FlightLog(name, format_name, mapping.numbering, truth=truth, **signals)
+    return FlightLog(name, format_name, mapping.numbering, truth=truth, **{"command": NO_COMMAND} | signals)
 
 
 def column_map(source: str | Path | Mapping[str, object]) -> ColumnMap:
     """Read the map from a TOML file or a dictionary; raise ValueError naming an invalid key."""
     table = map_table(source, "columns")
-    columns = {"time": _column_names(table, "time", 1), "motors": _column_names(table, "motors", 0)}
+    columns = {"time": _column_names(table, "time", 1)}
+    if "motors" in table or "rotor_speed" not in table:
+        columns["motors"] = _column_names(table, "motors", 0)
     columns |= {key: _column_names(table, key, count) for key, count in _VECTOR_LENGTHS.items() if key in table}
     if "rotor_speed" in table:
-        columns["rotor_speed"] = _column_names(table, "rotor_speed", len(columns["motors"]))
+        columns["rotor_speed"] = _column_names(table, "rotor_speed", len(columns.get("motors", ())))
     if "voltage" in table:
         columns["voltage"] = _column_names(table, "voltage", 1)
     factors = {key: units[table.text(f"{key}_unit", next(iter(units)), units)] for key, units in _UNITS.items()}

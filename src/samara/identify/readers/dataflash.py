@@ -25,6 +25,7 @@ from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, FlightLog, Signal
 from samara.identify.readers.registry import (
     DEGREE,
+    NO_COMMAND,
     RPM,
     enu_attitude,
     enu_rows,
@@ -265,6 +266,8 @@ def _command(path: Path, log: Log, channels: list[int], parameters: dict[str, fl
     names = [f"C{n}" for n in channels]
     outputs, rate = log.get("RCOU"), log.get("RATE")
     if outputs is None or not outputs.has(names):
+        if _rotor_speed(log, channels) is not None:
+            return NO_COMMAND, []
         raise ValueError(f"{path}: holds no motors; expected messages RCOU with {', '.join(names)}")
     ends = zip(("MOT_PWM_MIN", "MOT_PWM_MAX"), DEFAULT_PULSES_US, strict=True)
     low, high = (parameters.get(name, 0.0) or default for name, default in ends)

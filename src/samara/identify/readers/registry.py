@@ -32,6 +32,7 @@ BLOCK_RECORDS = 1 << 16  # records
 RPM = CONVERSIONS["rpm", "rad/s"](1.0)
 DEGREE = CONVERSIONS["deg", "rad"](1.0)
 G = CONVERSIONS["g", "m/s^2"](1.0)
+NO_COMMAND = Signal(np.empty(0), np.empty((0, 0)))
 
 
 def signal(time: ArrayLike, rows: Sequence[ArrayLike] | Array) -> Signal:
@@ -103,6 +104,17 @@ def shift_to_first_sample(log: FlightLog) -> FlightLog:
     return replace(log, start=start, **shifted)
 
 
+def complete_command(log: FlightLog) -> FlightLog:
+    """Return a log without motor commands with rotor speeds over the fastest in their place."""
+    if len(log.command.values) or log.rotor_speed is None:
+        return log
+    speeds = np.abs(log.rotor_speed.values)
+    fastest = float(np.nanmax(speeds, initial=0.0))
+    note = "holds rotor speeds but no motor commands: motor lag and the speed of a command cannot be identified"
+    command = Signal(log.rotor_speed.time, speeds / (fastest or 1.0))
+    return replace(log, command=command, has_command=False, notes=(*log.notes, note))
+
+
 MAX_FILE_BYTES = 2 << 30  # [bytes]: hours of flight in any of these formats
 HEAD_BYTES = 4096  # [bytes] read to recognise a file
 MAX_MESSAGE_LENGTH = 600  # characters of an error message
@@ -139,7 +151,8 @@ def _has_columns(*columns: str) -> Callable[[bytes], bool]:
 
 
 def _crazyflie_csv(head: bytes) -> bool:
-    return any(_has_columns(f"motor{point}m1")(head) for point in "._")
+    names = ("motor{}m1", "motor{}m1req", "pwm{}m1_pwm", "pwm{}m1", "rpm{}m1")
+    return any(_has_columns(name.format(point))(head) for name in names for point in "._")
 
 
 FORMATS = (
@@ -210,7 +223,7 @@ FORMATS = (
         (".csv", ".csv.gz"),
         _crazyflie_csv,
         "crazyflie.read",
-        "as the µSD log, under the firmware's names: `motor.m1`, `acc.x`, `stateEstimate.x` …",
+        "as the µSD log, under the firmware's names: `motor.m1` or `pwm.m1_pwm`, `acc.x`, `stateEstimate.x` …",
         "as the µSD log",
         "FLU, z up",
         "crazyflie",
@@ -279,7 +292,7 @@ def read_log(path: str | Path, columns: Columns = None) -> list[FlightLog]:
     try:
         module, _, function = log_format.reader.partition(".")
         read = getattr(import_module(f"samara.identify.readers.{module}"), function)
-        logs = [shift_to_first_sample(log) for log in read(log_path, columns)]
+        logs = [complete_command(shift_to_first_sample(log)) for log in read(log_path, columns)]
     except (MissingExtraError, OSError):
         raise
     except ValueError as error:
@@ -298,12 +311,34 @@ def read_log(path: str | Path, columns: Columns = None) -> list[FlightLog]:
     return logs
 
 
-def read_logs(paths: Iterable[str | Path], columns: Columns = None) -> list[FlightLog]:
+def read_logs(
+    paths: Iterable[str | Path], columns: Columns = None, on_skip: Callable[[str], None] | None = None
+) -> list[FlightLog]:
     """Read the flights of several files, and of all log files in folders; flights of equal name get a number.
 
     A folder with a `metadata.yaml` is a ROS 2 bag, as is one with `.db3` files only.
+
+    Args:
+        paths: files and folders.
+        columns: as in `read_log`.
+        on_skip: called with a sentence about each file that cannot be read, if others can; without it, such a file is an error.
+
+    Raises:
+        ValueError: no file can be read, or one cannot and there is no `on_skip`.
     """
-    logs = [log for path in paths for file in _log_paths(Path(path)) for log in read_log(file, columns)]
+    logs: list[FlightLog] = []
+    problems: list[ValueError] = []
+    files = [file for path in paths for file in _log_paths(Path(path))]
+    for file in files:
+        try:
+            logs += read_log(file, columns)
+        except ValueError as error:
+            problems.append(error)
+            if on_skip is None or len(problems) == len(files):
+                raise
+    if on_skip is not None:
+        for problem in problems:
+            on_skip(f"skipped {problem}")
     counts: dict[str, int] = {}
     renamed = []
     for log in logs:

@@ -18,7 +18,16 @@ from samara.core.budget import Budget, decompressed_limit, read_bounded
 from samara.core.extras import missing_extra
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.registry import RPM, enu_attitude, enu_rows, file_stem, flu_rows, low_pass_delay, signal
+from samara.identify.readers.registry import (
+    NO_COMMAND,
+    RPM,
+    enu_attitude,
+    enu_rows,
+    file_stem,
+    flu_rows,
+    low_pass_delay,
+    signal,
+)
 
 MOTOR1_FUNCTION = 101  # PX4's output function of the first motor
 MAX_COMMAND_PERIOD_S = 0.05  # [s] between motor commands
@@ -85,7 +94,7 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
     if file.file_corruption:
         notes.append("some of its bytes are damaged: their contents are left out")
     poses, truth = _poses(topics)
-    speed = _rotor_speed(topics, len(command.values))
+    speed = _rotor_speed(topics, len(command.values) or _esc_count(topics))
     if speed is not None and _is_simulated(topics["esc_status"]):
         speed = None
         notes.append("its rotor speeds are made up by PX4's simulator: they are left out")
@@ -144,6 +153,8 @@ def _command(path: Path, topics: dict[str, UlogTopic], parameters: dict[str, flo
         values = np.maximum((pulses.values[:motors][is_running] - low) / (high - low), 0.0)
         note = f"motors from pulses of {low:g} … {high:g} µs: the outputs that vary are used"
         return Signal(pulses.time, values), [note]
+    if "esc_status" in topics:
+        return NO_COMMAND, []
     raise ValueError(f"{path}: holds no motors; expected the topic actuator_motors or actuator_outputs")
 
 
@@ -153,6 +164,16 @@ def command_from_thrust(thrust: Array, factor: float) -> Array:
         return thrust
     half = 0.5 * (1.0 - factor) / factor
     return np.sqrt(half * half + np.maximum(thrust, 0.0) / factor) - half
+
+
+def _esc_count(topics: dict[str, UlogTopic]) -> int:
+    """Return the number of ESCs, up to the last that turns."""
+    topic = topics.get("esc_status")
+    names = [f"esc[{i}].esc_rpm" for i in range(12)]
+    return max(
+        (i + 1 for i, name in enumerate(names) if topic and name in topic.columns and topic.columns[name].any()),
+        default=0,
+    )
 
 
 def _rotor_speed(topics: dict[str, UlogTopic], motors: int) -> Signal | None:
