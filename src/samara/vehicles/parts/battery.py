@@ -43,7 +43,6 @@ POLARISATION = (0.4, 20.0)  # part of the resistance that builds up under load, 
 ION_POLARISATION = (0.5, 100.0)  # the two M50 models after 20, 100 and 300 s: 0.4 to 0.8 of the drop, in 85 to 150 s
 ION_MASS = (16.5e-3, 0.10)  # [kg/(A h)] a round lithium-ion cell in its pack
 _DEFAULT_C_RATING, _C_RATING_SPREAD = 30.0, 0.5  # if none is stated; its scatter, as a standard deviation of ln C
-_SMALL_C_RATING = 20.0  # the median of cells below 1 Ah
 _LEAD_RESISTANCE = (
     1.5e-3,
     0.5,
@@ -120,7 +119,6 @@ def _polymer_estimates(cells: int, capacity_ah: float, rating: float | None) -> 
     )
     small_capacity, small_power, small_spread = SMALL_CELL
     log_deficit = max(0.0, math.log(small_capacity / capacity_ah))
-    default_rating = _SMALL_C_RATING if capacity_ah < 1.0 else _DEFAULT_C_RATING
     estimates = []
     for (reference, capacity_power, rating_power, scatter), factor, extra_spread in (
         (RESISTANCE, math.exp(small_power * log_deficit), small_spread * log_deficit),
@@ -130,7 +128,7 @@ def _polymer_estimates(cells: int, capacity_ah: float, rating: float | None) -> 
         rating_spread = 0.0 if rating else _C_RATING_SPREAD * rating_power
         estimates.append(
             UncertainValue(
-                value * ((rating or default_rating) / 30.0) ** rating_power,
+                value * ((rating or _DEFAULT_C_RATING) / 30.0) ** rating_power,
                 math.hypot(scatter, extra_spread, rating_spread),
                 source,
             )
