@@ -63,8 +63,7 @@ def longest_lag(name):
 
 @pytest.mark.parametrize("name", LAGS)
 def test_lags_from_parts_against_lags_in_flight(name):
-    """Within 20 % on three aircraft from 27 to 752 g; the X8 within 1.6 once the resistance of its motors is stated. The page has
-    each."""
+    """Within 20 % on three aircraft from 27 to 752 g; the X8 within 1.6 once the resistance of its motors is stated."""
     predicted, published = longest_lag(name), LAGS[name]
     assert published.low / published.factor < predicted < published.high * published.factor
     flown = (

@@ -31,7 +31,7 @@ CELL_VOLTAGE = (
     4.11,
     4.20,
 )  # [V] open circuit, the usual table of LiPo chargers
-# [V] of round lithium-ion cells: mean of published models, LG M50 (Chen et al. 2020, O'Regan et al. 2022) and NCA (Kim et al. 2011)
+# [V] of round lithium-ion cells, mean of models of LG's M50 (Chen et al. 2020, O'Regan et al. 2022) and NCA (Kim et al. 2011)
 ION_VOLTAGE = (2.60, 3.12, 3.27, 3.43, 3.63, 3.81, 4.01, 4.09, 4.20)
 FULL_VOLTAGE, NOMINAL_VOLTAGE, EMPTY_VOLTAGE = 4.2, 3.7, 3.3  # [V] per cell; pilots land at EMPTY
 ION_NOMINAL, ION_EMPTY = 3.6, 3.0
