@@ -39,8 +39,8 @@ def test_the_resistance_is_the_line_of_least_errors():
 
 
 def test_a_small_cell_that_was_measured():
-    """Bitcraze's run of a Crazyflie 2.0 with its 240 mAh cell (2015), volts on the board over amperes, sags by 163 mΩ, with leads
-    and the charge that the run takes; the cell is in no fit."""
+    """Bitcraze's run of a Crazyflie 2.0 with its 240 mAh cell (2015), volts on the board over amperes, sags by 163 mΩ, with
+    leads and the charge that the run takes; the cell is in no fit."""
     amperes = np.array([0.24, 0.37, 0.56, 0.75, 0.94, 1.15, 1.37, 1.59, 1.83, 2.11, 2.39, 2.71, 3.06, 3.46, 3.88, 4.44])
     volts = np.array([4.01, 3.98, 3.95, 3.92, 3.88, 3.84, 3.80, 3.76, 3.71, 3.67, 3.65, 3.62, 3.56, 3.48, 3.40, 3.30])
     measured = -np.polyfit(amperes, volts, 1)[0]
@@ -62,7 +62,7 @@ def ion_cells():
 
 
 def test_the_resistance_of_round_cells_is_the_fit_of_theirs():
-    """ln(R Ah) = a + b ln(C/5) by least squares over seven cells, scatter 18 %; each is inside its interval without a rating."""
+    """ln(R Ah) = a + b ln(C/5) by least squares over seven cells, scatter 18 %; each is in its interval without a rating."""
     capacity_ah, rating, resistance = ion_cells()
     columns = np.stack([np.ones(len(rating)), np.log(rating / 5.0)], axis=1)
     values = np.log(resistance * capacity_ah)
