@@ -66,6 +66,17 @@ def test_hover_time_of_a_battery_that_does_not_sag():
     assert by_name["hover time, 20 % left"].value == pytest.approx(0.8 * minutes, rel=1e-4)
 
 
+def test_hovering_ends_where_the_voltage_does_not_suffice():
+    """A battery that falls below the voltage of hover at 60 % of its charge: neither time counts what is left"""
+    iris = samara.vehicle("iris")
+    full = {figure.name: figure.value for figure in performance_figures(iris)}
+    voltage = iris["battery"][0].table_voltage[-1]
+    steep = {"table_charge": (0.0, 0.59, 0.6, 1.0), "table_voltage": (0.4 * voltage, 0.4 * voltage, voltage, voltage)}
+    by_name = figures(iris.replace({f"battery.{key}": value for key, value in steep.items()}))
+    for name in ("hover time to empty", "hover time, 20 % left"):
+        assert 0.3 * full["hover time to empty"] < by_name[name].value < 0.6 * full["hover time to empty"]
+
+
 def test_climb_and_top_speed_against_quadratic_drag():
     """T − m g = d v² straight up; level d v² = √(T² − (m g)²), with equal drag along all axes"""
     d = 0.02

@@ -242,7 +242,7 @@ def _hover_times(hovering: State, vehicle: Vehicle) -> tuple[Array, Array]:
 
 
 def _settled_current(hovering: State, vehicle: Vehicle, charge: float) -> Array:
-    """I in hover with the polarisation settled, V₁ = R₁ I  [A]"""
+    """I in hover with the polarisation settled, V₁ = R₁ I; infinite where the voltage does not suffice to hover  [A]"""
     state, index = _set_charge(hovering, vehicle, charge), vehicle.index("battery")
     current = _current(state, vehicle)
     for _ in range(6):
@@ -252,7 +252,11 @@ def _settled_current(hovering: State, vehicle: Vehicle, charge: float) -> Array:
         )
         state = state._replace(effects=(*state.effects[:index], battery_states, *state.effects[index + 1 :]))
         current = _current(state, vehicle)
-    return current
+    if vehicle.structure.actuation.name not in ("duty", "normalized"):
+        return current
+    command = vehicle.structure.actuation.steady_command(state, vehicle, CALM)
+    exhausted: Array = np.where(np.maximum.reduce([np.asarray(value) for value in command]) > 1.0, math.inf, current)
+    return exhausted
 
 
 def _full_throttle_state(vehicle: Vehicle) -> State:
