@@ -62,7 +62,7 @@ def ion_cells():
 
 
 def test_the_resistance_of_round_cells_is_the_fit_of_theirs():
-    """ln(R Ah) = a + b ln(C/5) by least squares over seven cells, scatter 18 %; each is in its interval without a rating."""
+    """ln(R Ah) = a + b ln(C/5) by least squares over six cells, the M50 twice; each is in its interval without a rating."""
     capacity_ah, rating, resistance = ion_cells()
     columns = np.stack([np.ones(len(rating)), np.log(rating / 5.0)], axis=1)
     values = np.log(resistance * capacity_ah)
@@ -83,7 +83,7 @@ M50_VOLTAGE = {0.1: (4.017, 3.823, 3.653, 3.478), 1.0: (3.796, 3.600, 3.453, 3.2
 
 def test_discharge_of_an_lg_m50():
     """The cell by its label, 5 Ah, from full: at C/10, 1C and 2C within 75 mV of the published model from 20 to 80 %, and the
-    sag from C/10 to 2C within 45 mV. Its resistance is two of the seven of the fit; its C rating is not stated."""
+    sag from C/10 to 2C within 45 mV. Its resistance is two of the seven rows of the fit; its C rating is not stated."""
     parts = parts_list(
         name="m50", mass=0.16, diagonal=0.2, motors="1404 3800KV", props="4x2.5x2", battery="1S5000 LiIon"
     )
