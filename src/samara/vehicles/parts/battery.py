@@ -8,7 +8,7 @@ LiIon follows.
 The factor (1.5/Ah) holds for cells below 1.5 Ah; of the smallest, few are known and they differ by factors. R is what a steady
 current sees, ohmic part and polarisation together; a pulse of 10 to 20 s is taken to see 1/1.3 of it in a cell for power.
 tests/vehicles/cell_data.csv and ion_cell_data.csv have the cells, and tests repeat the fits. Connectors and leads add to the
-resistance. Round cells weigh 16.5 g/Ah in their pack (Molicel's P42A and P45B, and 7 % for the pack). Unless a C rating follows,
+resistance. Round cells weigh 16.5 g/Ah in their pack (P42A and P45B, and 7 % for the pack). Unless a C rating follows,
 it is that of the usual cells of that capacity: cells for energy (LG's M50: 1.5 C) have three times the resistance of cells for
 power (P42A: 10 C).
 """
