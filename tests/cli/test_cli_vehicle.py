@@ -30,7 +30,8 @@ def test_the_racer_of_the_documentation(monkeypatch, capsys, tmp_path):
     for word in (
         "hover throttle",
         "thrust/weight",
-        "hover time",
+        "hover time to empty",
+        "hover time, 20 % left",
         "top speed",
         "climb",
         "full throttle",

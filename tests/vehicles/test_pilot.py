@@ -55,14 +55,26 @@ def test_the_iris_hovers_and_lifts_as_its_trim_says():
 
 
 def test_hover_time_of_a_battery_that_does_not_sag():
-    """0.8 C / I with a flat curve and no resistance"""
+    """C / I to empty and 0.8 of it to the reserve, with a flat curve and no resistance"""
     iris = samara.vehicle("iris")
     flat = iris["battery"][0]._replace(
         table_charge=(0.0, 1.0), table_voltage=(12.0, 12.0001), resistance=1e-9, polarisation_resistance=1e-9
     )
     by_name = figures(iris.replace({f"battery.{key}": getattr(flat, key) for key in flat._fields}))
-    seconds = 0.8 * flat.capacity / by_name["hover current"].value
-    assert by_name["hover time"].value == pytest.approx(seconds / 60.0, rel=1e-4)
+    minutes = flat.capacity / by_name["hover current"].value / 60.0
+    assert by_name["hover time to empty"].value == pytest.approx(minutes, rel=1e-4)
+    assert by_name["hover time, 20 % left"].value == pytest.approx(0.8 * minutes, rel=1e-4)
+
+
+def test_hovering_ends_where_the_voltage_does_not_suffice():
+    """A battery that falls below the voltage of hover at 60 % of its charge: neither time counts what is left"""
+    iris = samara.vehicle("iris")
+    full = {figure.name: figure.value for figure in performance_figures(iris)}
+    voltage = iris["battery"][0].table_voltage[-1]
+    steep = {"table_charge": (0.0, 0.59, 0.6, 1.0), "table_voltage": (0.4 * voltage, 0.4 * voltage, voltage, voltage)}
+    by_name = figures(iris.replace({f"battery.{key}": value for key, value in steep.items()}))
+    for name in ("hover time to empty", "hover time, 20 % left"):
+        assert 0.3 * full["hover time to empty"] < by_name[name].value < 0.6 * full["hover time to empty"]
 
 
 def test_climb_and_top_speed_against_quadratic_drag():

@@ -68,7 +68,6 @@ MIN_VOLTAGE_FRACTION = (
     0.4  # of the full battery's voltage, at full throttle: with less, the battery is too small for the motors
 )
 MAX_C_RATE = 150.0  # [1/h]: full-throttle current over the capacity, C; the best packs are sold with 120
-POLARISATION_FRACTION, POLARISATION_TIME_CONSTANT = 0.4, 20.0  # of a battery's resistance, and [s]: its polarisation
 LEG_HEIGHT_FRACTION, LOW_LEG_HEIGHT_FRACTION = (
     0.30,
     0.12,
@@ -312,21 +311,15 @@ def _servo(log: ParameterLog, path: str, hub: Hub) -> Servo:
 
 
 def _battery(log: ParameterLog, battery_estimate: Battery) -> Thevenin:
-    total = battery_estimate.resistance
-    ohmic = total._replace(
-        value=(1.0 - POLARISATION_FRACTION) * total.value, source=f"{1.0 - POLARISATION_FRACTION:g} of: {total.source}"
-    )
-    polarisation = total._replace(
-        value=POLARISATION_FRACTION * total.value, source=f"{POLARISATION_FRACTION:g} of: {total.source}"
-    )
+    total, (fraction, settling_time) = battery_estimate.resistance, battery_estimate.polarisation
+    ohmic = total._replace(value=(1.0 - fraction) * total.value, source=f"{1.0 - fraction:g} of: {total.source}")
+    polarisation = total._replace(value=fraction * total.value, source=f"{fraction:g} of: {total.source}")
     capacitance = propagate_uncertainty(
-        f"polarisation settles in {POLARISATION_TIME_CONSTANT:g} s",
-        lambda r: POLARISATION_TIME_CONSTANT / r,
-        polarisation,
-        model_spread=0.5,
+        f"polarisation settles in {settling_time:g} s", lambda r: settling_time / r, polarisation, model_spread=0.5
     )
-    log.note("battery[0].table_charge", "knots of the curve of a lithium-polymer cell")
-    log.note("battery[0].table_voltage", f"lithium-polymer cell, {battery_estimate.cells} in series", 0.02)
+    cell = f"{battery_estimate.chemistry} cell"
+    log.note("battery[0].table_charge", f"knots of the curve of a {cell}")
+    log.note("battery[0].table_voltage", f"{cell}, {battery_estimate.cells} in series", 0.02)
     return Thevenin(
         capacity=log("battery[0].capacity", battery_estimate.capacity),
         table_charge=battery_estimate.table_charge,

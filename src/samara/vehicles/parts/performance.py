@@ -28,7 +28,7 @@ from samara.vehicles.writer import valid_spreads
 
 DEFAULT_SAMPLES = 200
 SEED = 19
-RESERVE_CHARGE = 0.2  # of the charge: left in the battery at landing
+RESERVE_CHARGE = 0.2  # of the charge: left in the battery at landing, the last of five steps of the integral
 _FREE_AIR_HEIGHT = 1e3  # [m]: beyond the influence of the ground
 _SPEED_UPPER_BOUND = 1e5  # [rad/s]: faster than any motor
 _ITERATIONS = 30
@@ -87,7 +87,9 @@ def _all_figures(vehicle: Vehicle, draws: int) -> list[tuple[str, Scalar, str]]:
     if airborne.has("battery"):
         figures.append(("hover current", _current(hover_state, airborne), "A"))
         if isinstance(airborne["battery"], tuple):
-            figures.append(("hover time", _hover_time(hover_state, airborne) / 60.0, "min"))
+            to_empty, to_reserve = _hover_times(hover_state, airborne)
+            figures.append(("hover time to empty", to_empty / 60.0, "min"))
+            figures.append((f"hover time, {100.0 * RESERVE_CHARGE:.0f} % left", to_reserve / 60.0, "min"))
         figures.append(("full throttle", _current(full_state, airborne, full_throttle=True), "A"))
     figures.append(("top speed", 3.6 * _top_speed(full_state, airborne, weight), "km/h"))
     figures.append(("climb", _climb_speed(full_state, airborne), "m/s"))
@@ -230,17 +232,17 @@ def _current(state: State, vehicle: Vehicle, full_throttle: bool = False) -> Arr
     return bus_current(state, command, vehicle, CALM)
 
 
-def _hover_time(hovering: State, vehicle: Vehicle) -> Array:
-    """t = C ∫ dSOC / I(SOC), from full to a fifth; the current grows as the voltage falls  [s]"""
-    charges = np.linspace(1.0, RESERVE_CHARGE, 5)
+def _hover_times(hovering: State, vehicle: Vehicle) -> tuple[Array, Array]:
+    """t = C ∫ dSOC / I(SOC), from full to empty and to the reserve; the current grows as the voltage falls  [s]"""
+    charges = np.linspace(1.0, 0.0, 6)  # the reserve is one of them
     inverse_currents = [1.0 / _settled_current(hovering, vehicle, float(charge)) for charge in charges]
-    mean = sum(0.5 * (a + b) for a, b in pairwise(inverse_currents)) / (len(charges) - 1)
+    steps = [0.5 * (a + b) / (len(charges) - 1) for a, b in pairwise(inverse_currents)]
     capacity: Array = sum(battery.capacity for battery in vehicle["battery"] if isinstance(battery, Thevenin))
-    return capacity * (1.0 - RESERVE_CHARGE) * mean
+    return capacity * sum(steps), capacity * sum(steps[:-1])
 
 
 def _settled_current(hovering: State, vehicle: Vehicle, charge: float) -> Array:
-    """I in hover with the polarisation settled, V₁ = R₁ I  [A]"""
+    """I in hover with the polarisation settled, V₁ = R₁ I; infinite where the voltage does not suffice to hover  [A]"""
     state, index = _set_charge(hovering, vehicle, charge), vehicle.index("battery")
     current = _current(state, vehicle)
     for _ in range(6):
@@ -250,7 +252,11 @@ def _settled_current(hovering: State, vehicle: Vehicle, charge: float) -> Array:
         )
         state = state._replace(effects=(*state.effects[:index], battery_states, *state.effects[index + 1 :]))
         current = _current(state, vehicle)
-    return current
+    if vehicle.structure.actuation.name not in ("duty", "normalized"):
+        return current
+    command = vehicle.structure.actuation.steady_command(state, vehicle, CALM)
+    exhausted: Array = np.where(np.maximum.reduce([np.asarray(value) for value in command]) > 1.0, math.inf, current)
+    return exhausted
 
 
 def _full_throttle_state(vehicle: Vehicle) -> State:

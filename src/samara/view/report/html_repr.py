@@ -20,7 +20,7 @@ from samara.plan.trajectory import Trajectory
 from samara.record.metrics import Summary, summary_table
 from samara.record.run import Run
 from samara.vehicles.description import vehicle_properties
-from samara.vehicles.parts.performance import RESERVE_CHARGE, PerformanceFigure
+from samara.vehicles.parts.performance import PerformanceFigure
 from samara.vehicles.parts.uncertain import UncertainValue
 from samara.vehicles.plausibility import warnings
 from samara.vehicles.shape import COLOURS, INK, NOSE_COLOUR, BodyBox, Disc, Part, Rod, outer_frame_radius, shape_parts
@@ -244,9 +244,7 @@ def vehicle_page(vehicle: Vehicle, figures: Sequence[PerformanceFigure], command
         element("figure", picture(vehicle_picture(vehicle), f"{vehicle.name} to scale")),
         element("h2", "Flight performance"),
         table(["", "", "95 % interval"], [[figure.name, figure.value_text, figure.interval] for figure in figures]),
-        element(
-            "p", f"Hover time is from full to {100 * RESERVE_CHARGE:.0f} % of the charge, in still air.", class_="faint"
-        ),
+        element("p", "Hover times are from a full battery, in still air.", class_="faint"),
         element("h2", "Parameters"),
         element("p", "The spread of a parameter is one standard deviation; the interval holds with 95 % probability."),
         _parameter_table(vehicle),
