@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from samara.core.lazy_import import lazy_exports
 
 if TYPE_CHECKING:
+    from samara.identify.detector_fit import DetectionLog, fit_detector
     from samara.identify.experiment_design import plan_flight, write_plan
     from samara.identify.flight_log import FlightLog, Signal
     from samara.identify.identification import Identification, IdentifiedVehicle, ParameterEstimate, identify
@@ -23,6 +24,7 @@ else:
     __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
+    "DetectionLog",
     "FlightLog",
     "FlightVolume",
     "Identification",
@@ -32,6 +34,7 @@ __all__ = [
     "check",
     "cross_validate",
     "error_ratios",
+    "fit_detector",
     "identify",
     "load_flight",
     "plan_flight",

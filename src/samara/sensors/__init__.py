@@ -14,6 +14,7 @@ from samara.sensors.site import Site, site_from_degrees
 
 if TYPE_CHECKING:
     from samara.sensors.depth_jax import depth_images
+    from samara.sensors.detector import DetectorPart
     from samara.sensors.error_models import allan_deviation
     from samara.sensors.ray_sensors import RaySensor
 else:
@@ -21,6 +22,7 @@ else:
 
 __all__ = [
     "IMU",
+    "DetectorPart",
     "Mounting",
     "PartError",
     "RaySensor",
