@@ -12,7 +12,7 @@ from mcap.reader import make_reader
 
 import samara
 from samara.record.flight_streams import MAX_NORMAL_DEVIATE, sensor_raster
-from samara.record.image_stream import MAX_STEPS, NAN_PIXEL, Raster, raster_metadata
+from samara.record.image_stream import MAX_STEPS, NAN_PIXEL, Raster, image_metadata
 from samara.record.recorder import Recorder, Stream
 from samara.record.recording import read_recording
 from samara.record.run import embedded_scenario
@@ -170,7 +170,7 @@ def test_a_sensor_with_many_or_fine_steps_has_more_bytes():
 )
 def test_invalid_raster_metadata_are_damage(tmp_path, monkeypatch, raster):
     depth_stream = stream("/a/depth", NARROW)
-    metadata = raster_metadata(NARROW, depth_stream.schema_name, depth_stream.units) | {"raster": json.dumps(raster)}
+    metadata = image_metadata(NARROW, depth_stream.schema_name, depth_stream.units) | {"raster": json.dumps(raster)}
     monkeypatch.setattr("samara.record.channels.stream_metadata", lambda _: metadata)
     with Recorder(tmp_path / "run.mcap", [depth_stream]) as writer:
         writer.write({"/a/depth": (np.arange(2), random_readings(NARROW, 2)[:, :, 0])})

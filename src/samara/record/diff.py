@@ -65,10 +65,10 @@ def first_difference(a: Run, b: Run) -> Difference | None:
 
 
 def _stream_differences(drone: str, stream: str, table_a: RecordedStream, table_b: RecordedStream) -> list[Difference]:
-    if table_a.fields != table_b.fields:
+    if table_a.fields != table_b.fields or table_a.rows.shape[1] != table_b.rows.shape[1]:
         field = next(
             (x for x in (*table_a.fields, *table_b.fields) if (x in table_a.fields) != (x in table_b.fields)),
-            table_a.fields[0],
+            next(iter(table_a.fields), "pixel"),
         )
         return [Difference(drone, stream, f"{field} (only in one)", 0, None, None)]
     rows = min(len(table_a.times_us), len(table_b.times_us))
@@ -81,11 +81,8 @@ def _stream_differences(drone: str, stream: str, table_a: RecordedStream, table_
         columns = np.flatnonzero(_bits(table_a.rows[row]) != _bits(table_b.rows[row]))
         column = int(columns[0]) if len(columns) else 0
         values = float(table_a.rows[row, column]), float(table_b.rows[row, column])
-        return [
-            Difference(
-                drone, stream, table_a.fields[column], int(min(table_a.times_us[row], table_b.times_us[row])), *values
-            )
-        ]
+        field = table_a.fields[column] if table_a.fields else f"pixel[{column}]"
+        return [Difference(drone, stream, field, int(min(table_a.times_us[row], table_b.times_us[row])), *values)]
     if len(table_a.times_us) != len(table_b.times_us):
         longer = table_a if len(table_a.times_us) > rows else table_b
         return [Difference(drone, stream, "", int(longer.times_us[rows]), None, None)]

@@ -19,7 +19,7 @@ from mcap.data_stream import RecordBuilder
 from mcap.records import Message
 
 from samara.core.types import Array
-from samara.record.image_stream import Raster
+from samara.record.image_stream import ImageFormat, pixel_count
 
 MARK = 0x3C5AF00D_00000000  # its bytes are not UTF-8, so no name in a message can contain them
 TIME_MARK, LOG_MARK, PUBLISH_MARK = (MARK + 0xFFFF_FFF0 + k for k in range(3))
@@ -51,7 +51,7 @@ class RecordOffsets(NamedTuple):
 
     columns: np.dtype[np.void]
     runs: tuple[FieldRun, ...]
-    raster: Raster | None = None
+    raster: ImageFormat | None = None
     fleet: bool = False
 
 
@@ -154,16 +154,15 @@ def stream_layout(message: type[ProtobufMessage], drones: tuple[int, ...] = ()) 
     return marked_layout(message(**{time.name: TIME_MARK}, **marks), [1] * len(fields))
 
 
-@lru_cache(maxsize=256)
-def raster_layout(raster: Raster, frame: str) -> RecordLayout:
+def raster_layout(raster: ImageFormat, frame: str) -> RecordLayout:
     """Return the layout of a sensor's foxglove.RawImage, whose frame is named after its topic."""
-    pixel, width = raster.pixel.itemsize, raster.rows * raster.columns
+    pixel, width = raster.pixel.itemsize, pixel_count(raster)
     message = RawImage(
         timestamp=Timestamp(seconds=SECONDS_MARK, nanos=NANOS_MARK),
         width=raster.columns,
         height=raster.rows,
         encoding=raster.encoding,
-        step=raster.columns * pixel,
+        step=width // raster.rows * pixel,
         data=bytes(width * pixel),
     )
     begin = len(marked_record(message)) - width * pixel  # only the frame follows the pixels

@@ -349,12 +349,16 @@ def build_chunk(
     lines: Sequence[SingleMessage],
     offset: int,
     compression: str,
+    may_compress: Callable[[int], bool],
 ) -> tuple[list[Buffer], ChunkIndexRecord]:
-    """Return the bytes of a chunk for byte `offset` of the file, with its message indexes, and its index record."""
+    """Return the bytes of a chunk for byte `offset` of the file, with its message indexes, and its index record.
+
+    The chunk is left uncompressed if `may_compress(compressed size)` is false: readers refuse files that expand too much.
+    """
     spans = [(batch.times.ns[0], batch.times.ns[-1]) for batch in batches] + [(line.time_ns,) * 2 for line in lines]
     begin_ns, end_ns = int(min(first for first, _ in spans)), int(max(last for _, last in spans))
     records: list[Buffer] = [arrangement.records.data, b"".join(line.record for line in lines)]
-    data: list[Buffer] = [COMPRESS[compression](b"".join(records))] if compression else records
+    data, compression = _compress(records, compression, may_compress)
     head, index = build_chunk_header(records, data, offset, begin_ns, end_ns, compression)
     single_indexes, repeated_indexes = _single_message_indexes(lines, len(arrangement.records))
     indexes = (arrangement.indexes.data, single_indexes, arrangement.sorted_indexes.data, repeated_indexes)
@@ -371,6 +375,18 @@ def build_chunk(
         position += len(buffer)
     index.message_index_length = position - offset - index.chunk_length
     return [head, *data, *indexes], serialise_chunk_index(index, np.concatenate(starts).tobytes())
+
+
+def _compress(
+    records: list[Buffer], compression: str, may_compress: Callable[[int], bool]
+) -> tuple[list[Buffer], str]:
+    """Return the data of a chunk and its compression, which is none if a reader would refuse the compressed data."""
+    if not compression:
+        return records, ""
+    data = COMPRESS[compression](b"".join(records))
+    size = sum(map(len, records))
+    is_accepted = may_compress(len(data)) and not is_impossible_size(len(data), size)
+    return ([data], compression) if is_accepted else (records, "")
 
 
 def _write_heads(

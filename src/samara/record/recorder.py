@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from samara.core.atomic_files import atomic_write
+from samara.core.budget import decompressed_limit
 from samara.core.types import Array
 from samara.core.version import __version__
 from samara.record.channels import build_channels
 from samara.record.fleet_messages import FleetChannel, FleetChannels
 from samara.record.foxglove import PoseColumns, first_slot_rows, log_message, time_slots
+from samara.record.image_stream import Raster
 from samara.record.layout import MessageTimes, RecordLayout, message_record, message_times
 from samara.record.mcap_writer import (
     COMPRESS,
@@ -52,13 +54,15 @@ MAX_TIME_US = 1 << 53  # 285 years; in nanoseconds it still fits 64 bits
 
 
 class FileProgress(NamedTuple):
-    """The complete part of the file: bytes, chunks, messages per channel, the channels in order, and the fleet count."""
+    """The complete part of the file: bytes, chunks, messages per channel, the channels in order, the fleet count, and the bytes
+    of its chunks without compression."""
 
     end: int
     chunks: int
     message_counts: Array
     channels: tuple[int, ...]
     fleets: int
+    unpacked_bytes: int = 0
 
 
 class BlockPart(NamedTuple):
@@ -198,7 +202,13 @@ class Recorder:
             else []
         )
         chunk_offset = progress.end + sum(len(declaration.data) for declaration in declarations)
-        data, index = build_chunk(arrangement, batches, lines, chunk_offset, self._compression)
+        unpacked_bytes = progress.unpacked_bytes + len(arrangement.records) + sum(len(line.record) for line in lines)
+
+        def may_compress(compressed_size: int) -> bool:
+            """Whether the file up to this chunk does not expand more than readers accept."""
+            return unpacked_bytes <= decompressed_limit(chunk_offset + compressed_size)
+
+        data, index = build_chunk(arrangement, batches, lines, chunk_offset, self._compression, may_compress)
         channels = progress.channels
         if len(channels) < np.count_nonzero(message_counts):
             chunk_channels = (
@@ -216,7 +226,7 @@ class Recorder:
             # One assignment, so that Ctrl-C between two instructions cannot leave an inconsistent state for `close`.
             end = progress.end + sum(map(len, data))
             self._progress = FileProgress(
-                end, len(self._chunks), message_counts, channels, progress.fleets + len(new_fleets)
+                end, len(self._chunks), message_counts, channels, progress.fleets + len(new_fleets), unpacked_bytes
             )
             for stream_channels, latest_us in ends:
                 self._latest_us[stream_channels], self._slot[stream_channels] = latest_us, time_slots(latest_us)
@@ -225,7 +235,7 @@ class Recorder:
         """Write the summary that lets a reader seek, and close the file."""
         if self._file is None:
             return
-        end, chunks, message_counts, channels, fleets = self._progress
+        end, chunks, message_counts, channels, fleets, _ = self._progress
         if not self.problem:
             counts = dict(zip(channels, message_counts[list(channels)].tolist(), strict=True))
             data = build_summary(
@@ -280,7 +290,7 @@ class Recorder:
             raise RecordingError(f"{subject}: expected one of {', '.join(self._layouts) or 'none'}")
         stream_layouts = [self._layouts[topic] for topic in topics]
         for topic, layouts in zip(topics, stream_layouts, strict=True):
-            if len(layouts.stream.fields) != len(stream_layouts[0].stream.fields):
+            if layouts.stream.width != stream_layouts[0].stream.width:
                 raise RecordingError(f"{topic}: in a block with {topics[0]}; expected streams with as many fields")
         part_starts = [
             k for k, layouts in enumerate(stream_layouts) if k == 0 or layouts.family != stream_layouts[k - 1].family
@@ -324,24 +334,26 @@ class Recorder:
             raise RecordingError(
                 f"{topic}: times are {times_us.dtype} of shape {times_us.shape}; expected whole microseconds, one a row"
             )
-        shape = (len(times_us), len(self._layouts[topic].stream.fields))
-        if rows.shape != shape or (rows.size and rows.dtype != DOUBLE):
+        stream = self._layouts[topic].stream
+        shape, row_type = (len(times_us), stream.width), stream.row_type
+        if rows.shape != shape or (rows.size and rows.dtype != row_type):
             raise RecordingError(
-                f"{topic}: rows are {rows.dtype} of shape {rows.shape}; expected float64 of shape {shape}"
+                f"{topic}: rows are {rows.dtype} of shape {rows.shape}; expected {row_type} of shape {shape}"
             )
-        return times_us.astype(np.int64, copy=False), rows.astype(DOUBLE, copy=False)
+        return times_us.astype(np.int64, copy=False), rows.astype(row_type, copy=False)
 
     def _check_block(self, block: StreamBlock) -> tuple[Array, Array]:
         """Return the arrays of a block; raise RecordingError if they do not fit its streams."""
         topics, times_us, rows = block
-        shape = (len(times_us), len(self._layouts[topics[0]].stream.fields), len(topics))
-        if times_us.dtype != np.int64 or rows.dtype != DOUBLE or rows.shape != shape:
+        stream = self._layouts[topics[0]].stream
+        shape = (len(times_us), stream.width, len(topics))
+        if times_us.dtype != np.int64 or rows.dtype != stream.row_type or rows.shape != shape:
             raise RecordingError(
                 f"{topics[0]}: times are {times_us.dtype}, rows {rows.dtype} of shape {rows.shape}; "
-                f"expected int64, and float64 of shape {shape}"
+                f"expected int64, and {stream.row_type} of shape {shape}"
             )
-        raster = self._layouts[topics[0]].stream.raster
-        if raster and not raster.is_lossless(rows):
+        raster = stream.raster
+        if isinstance(raster, Raster) and not raster.is_lossless(rows):
             raise RecordingError(
                 f"{topics[0]}: an image is not of whole multiples of {raster.step:g}; expected the readings of its sensor"
             )

@@ -25,6 +25,7 @@ from samara.core.types import Array
 from samara.record.channels import message_type
 from samara.record.fleet_messages import fleet_topics, unpack_fleet
 from samara.record.foxglove import log_line
+from samara.record.image_stream import PixelFormat, is_image_metadata
 from samara.record.layout import (
     CHANNEL,
     RecordLayout,
@@ -59,6 +60,7 @@ MISSING_FORMAT = f"no record {FORMAT_METADATA!r} comes before its data"
 PIECE_ROWS = 60_000  # rows of the longest stream: four minutes of commands at 250 Hz
 MAX_NUMBERS = 1 << 26  # in memory at once, for a small file
 MAX_NUMBERS_PER_BYTE = 20
+DOUBLE_BYTES = 8
 LINE_COST = 30  # of a log line, in numbers
 FIRST_PRIVATE_OPCODE = 0x80  # opcodes from here on are free for other programs
 DECODE_ERRORS = (
@@ -147,10 +149,17 @@ def describe(recording: Recording) -> list[tuple[str, str]]:
     lines += [(name, _one_line(value)) for name, value in recording.metadata.items()]
     for topic, table in recording.streams.items():
         rate = _rate(table.times_us)
-        lines.append((topic, f"{table.schema_name}, {len(table.fields)} fields, {len(table.rows)} rows{rate}"))
+        lines.append((topic, f"{table.schema_name}, {_width(table)}, {len(table.rows)} rows{rate}"))
     lines.append(("log", f"{len(recording.logs)} lines"))
     lines += [(f"attachment {name}", f"{len(data)} bytes") for name, data in recording.attachments.items()]
     return lines
+
+
+def _width(table: RecordedStream) -> str:
+    """Format the size of a row."""
+    if isinstance(table.raster, PixelFormat):
+        return f"{table.raster.columns} × {table.raster.rows} pixels ({table.raster.encoding})"
+    return f"{len(table.fields)} fields"
 
 
 def _rate(times_us: Array) -> str:
@@ -232,6 +241,11 @@ class _StreamReader:
     times_us: list[Array] = field(default_factory=list)
     rows: list[Array] = field(default_factory=list)
 
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a row in memory."""
+        return self.stream.width * self.stream.row_type.itemsize
+
     def read_messages(self, block: Array) -> None:
         if block.shape[1] != self.layout.size:
             raise _DamageError(f"a message of {self.stream.topic} has {block.shape[1]} bytes, not {self.layout.size}")
@@ -250,7 +264,8 @@ class _StreamReader:
     def table(self) -> RecordedStream:
         _, fields, units, schema_name, raster = self.stream
         if not self.rows:
-            return RecordedStream(fields, units, schema_name, np.empty(0, np.int64), np.empty((0, len(fields))), raster)
+            rows = np.empty((0, self.stream.width), self.stream.row_type)
+            return RecordedStream(fields, units, schema_name, np.empty(0, np.int64), rows, raster)
         if (
             len(self.rows) > 1
         ):  # the blocks are replaced by their concatenation: a long recording is not in memory twice
@@ -392,10 +407,11 @@ class _RecordingReader:
         self.topics[channel.id] = channel.topic
         if "topics" in channel.metadata:
             self.fleet_readers[channel.id] = self._create_fleet_reader(channel)
-        elif "fields" in channel.metadata or "raster" in channel.metadata:
+        elif "fields" in channel.metadata or is_image_metadata(channel.metadata):
             stream = stream_from_metadata(channel.topic, channel.metadata)
             require_stream(stream)
             if stream.raster:
+                self.budget.spend_nodes(stream.width * stream.raster.pixel.itemsize // DOUBLE_BYTES, "pixels")
                 image_layout = raster_layout(stream.raster, stream.topic.strip("/"))
                 self.stream_readers[channel.id] = _StreamReader(stream, image_layout)
                 return
@@ -425,7 +441,7 @@ class _RecordingReader:
         block = equal_records(data, offset, end - offset)
         if channel in self.stream_readers:
             stream_reader = self.stream_readers[channel]
-            self.budget.spend_nodes(len(block) * stream_reader.layout.width, "numbers")
+            self.budget.spend_nodes(-(-len(block) * stream_reader.row_bytes // DOUBLE_BYTES), "numbers")
             stream_reader.read_messages(block)
             self.max_row_count = max(self.max_row_count, stream_reader.row_count)
         elif channel in self.fleet_readers:

@@ -19,6 +19,7 @@ from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import state_at_rest, tilt_angles
 from samara.physics.types import State, Vehicle
 from samara.record.flight_arrays import FlightArrays, NedFlight, stream_in_ned
+from samara.record.image_stream import PixelFormat
 from samara.record.metrics.recorded import RecordedMetrics
 from samara.record.metrics.summary import Summary, describe_drone, describe_run, summary
 from samara.record.recorder import LogLine, Recorder, Stream
@@ -329,7 +330,7 @@ def run_from_recording(
         for topic, table in recording.streams.items():
             _, _, relative_topic = topic.partition("/")
             drone, _, stream = relative_topic.partition("/")
-            if drone in tables_by_drone and "/" not in stream:
+            if drone in tables_by_drone and ("/" not in stream or isinstance(table.raster, PixelFormat)):
                 tables_by_drone[drone][stream] = table
         for drone_metadata in drones:
             name = drone_metadata["name"]

@@ -17,7 +17,14 @@ import numpy as np
 from samara.core.atomic_files import parse_json
 from samara.core.types import Array
 from samara.physics.types import Vehicle
-from samara.record.image_stream import Raster, raster_from_metadata, raster_metadata
+from samara.record.image_stream import (
+    ImageFormat,
+    PixelFormat,
+    image_from_metadata,
+    image_metadata,
+    is_image_metadata,
+    pixel_count,
+)
 from samara.vehicles.check import VehicleError
 from samara.vehicles.writer import vehicle_toml
 
@@ -42,14 +49,24 @@ class RecordingError(ValueError):
 class Stream(NamedTuple):
     """Rows of numbers under one topic: '/drone0/state', the names 'p_W.x', their units 'm', and the schema 'samara.State'.
 
-    Rows with a `raster` are written as images.
+    Rows with a `raster` are written as images. Those of a camera, of a `PixelFormat`, have one unit and no named fields.
     """
 
     topic: str
     fields: tuple[str, ...]
     units: tuple[str, ...]
     schema_name: str
-    raster: Raster | None = None
+    raster: ImageFormat | None = None
+
+    @property
+    def width(self) -> int:
+        """The count of numbers in a row."""
+        return pixel_count(self.raster) if self.raster else len(self.fields)
+
+    @property
+    def row_type(self) -> np.dtype[np.generic]:
+        """The type of the rows."""
+        return self.raster.row_type if self.raster else np.dtype(np.float64)
 
 
 class LogLine(NamedTuple):
@@ -71,6 +88,10 @@ def require_stream(stream: Stream) -> None:
         raise RecordingError(
             f"{stream.topic}: schema_name {stream.schema_name!r}: expected a dotted name, as in 'samara.State'"
         )
+    if isinstance(stream.raster, PixelFormat):
+        if stream.fields or len(stream.units) != 1:
+            raise RecordingError(f"{stream.topic}: expected no fields and one unit for the pixels of a camera")
+        return
     if len(stream.units) != len(stream.fields):
         raise RecordingError(
             f"{stream.topic}: {len(stream.units)} units; expected {len(stream.fields)}, one for each field"
@@ -94,7 +115,7 @@ def require_stream(stream: Stream) -> None:
 def stream_metadata(stream: Stream) -> dict[str, str]:
     """Return the channel metadata of a stream: the properties that protobuf cannot express."""
     if stream.raster:
-        return raster_metadata(stream.raster, stream.schema_name, stream.units)
+        return image_metadata(stream.raster, stream.schema_name, stream.units)
     return {
         "schema_name": stream.schema_name,
         "fields": _names_to_json(stream.fields),
@@ -104,9 +125,10 @@ def stream_metadata(stream: Stream) -> dict[str, str]:
 
 def stream_from_metadata(topic: str, metadata: Mapping[str, str]) -> Stream:
     """Invert `stream_metadata`."""
-    if "raster" in metadata:
-        raster = raster_from_metadata(metadata, MAX_FIELDS)
-        return Stream(topic, raster.fields, (metadata["unit"],) * len(raster.fields), metadata["schema_name"], raster)
+    if is_image_metadata(metadata):
+        raster = image_from_metadata(metadata, MAX_FIELDS)
+        units = (metadata["unit"],) * (len(raster.fields) or 1)
+        return Stream(topic, raster.fields, units, metadata["schema_name"], raster)
     return Stream(
         topic, _names_from_json(metadata["fields"]), _names_from_json(metadata["units"]), metadata["schema_name"]
     )
@@ -128,7 +150,7 @@ def checksum(metadata: Mapping[str, str]) -> str:
 
 
 class StreamBlock(NamedTuple):
-    """Rows of a stream of n drones at the same times: a topic for each drone, times (m,) and rows (m, fields, n).
+    """Rows of a stream of n drones at the same times: a topic for each drone, times (m,) and rows (m, width, n).
 
     The arrays of a block are never written again: its receiver may retain them.
     """
@@ -166,7 +188,7 @@ def _split_drones(blocks: Sequence[StreamBlock]) -> Iterator[tuple[Array, Array]
     """Yield the times and rows of each drone in blocks of the same drones."""
     times_us = np.concatenate([block.times_us for block in blocks])
     fields, drones = blocks[0].rows.shape[1:]
-    rows, start = np.empty((drones, len(times_us), fields)), 0
+    rows, start = np.empty((drones, len(times_us), fields), blocks[0].rows.dtype), 0
     for block in blocks:
         rows[:, start : start + len(block.times_us)] = block.rows.transpose(2, 0, 1)
         start += len(block.times_us)
@@ -185,7 +207,7 @@ class RecordedStream:
     schema_name: str
     times_us: Array
     rows: Array
-    raster: Raster | None = None
+    raster: ImageFormat | None = None
 
     @property
     def time(self) -> Array:
@@ -193,7 +215,14 @@ class RecordedStream:
         return self.times_us / 1e6
 
     @property
-    def lossless_raster(self) -> Raster | None:
+    def images(self) -> Array:
+        """The rows as images, (m, rows, columns) or (m, rows, columns, channels)."""
+        if self.raster is None:
+            raise ValueError(f"{self.schema_name} holds no images; expected the stream of a camera or lidar")
+        return self.rows.reshape(-1, *self.raster.shape)
+
+    @property
+    def lossless_raster(self) -> ImageFormat | None:
         """The raster, if the rows are still multiples of its step, as the sensor measured them."""
         return self.raster if self.raster and self.raster.is_lossless(self.rows) else None
 
