@@ -1,5 +1,6 @@
 """The streams of a flight's recording: their fields and units, and buffers for their rows."""
 
+import math
 import re
 from collections.abc import Sequence
 from typing import get_type_hints
@@ -14,22 +15,22 @@ from samara.estimate.estimator import VARIANCE_UNITS, Fusion, Variances
 from samara.physics.multirotor import complete_environment, state_at_rest, state_names
 from samara.physics.types import REFERENCE_FIELDS, State, Vehicle
 from samara.record.derived_outputs import output_fields, output_units
-from samara.record.image_stream import MAX_STEPS, NAN_PIXEL, Raster
+from samara.record.image_stream import MAX_STEPS, NAN_PIXEL, PixelFormat, Raster
 from samara.record.recorder import Stream
 from samara.record.streams import RecordedStream, StreamBlock
 from samara.scenario.flight_events import OCCURRENCE_FIELDS, Occurrence
 from samara.scenario.scenario import Drone, Scenario
 from samara.sensors.ray_sensors import Beam, RaySensor
-from samara.sensors.sensor import Sensor
+from samara.sensors.sensor import ImageOutput, Sensor
 
 
 class RowBuffer:
     """Buffer for the rows of a stream of all drones of a group: (rows, fields, drones)."""
 
-    def __init__(self, topics: tuple[str, ...], fields: int, capacity: int) -> None:
+    def __init__(self, topics: tuple[str, ...], fields: int, capacity: int, dtype: str = "float64") -> None:
         self.topics = topics
         self.times = np.empty(capacity, dtype=np.int64)
-        self.rows = np.empty((capacity, fields, len(topics)))
+        self.rows = np.empty((capacity, fields, len(topics)), dtype)
         self.count = 0
 
     def add(self, time_us: int, *parts: np.ndarray) -> None:
@@ -64,6 +65,7 @@ LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z"
 CABLE_FIELD = "cable_attached"
 MAX_NORMAL_DEVIATE = 9.0  # larger than any normal number drawn from 53 random bits
 SENSOR_SCHEMA_PREFIX = "samara.sensor."  # prefix of the schema names of sensors' streams
+IMAGE_SCHEMA_PREFIX = "samara.image."  # prefix of those of cameras' images, '/drone0/camera/rgb'
 STATUS_FIELDS = ("landed", "crashed")  # 1 or 0, a row at each change
 UNITS = {
     "p_W": "m",
@@ -190,8 +192,8 @@ def is_reading(table: RecordedStream) -> bool:
     return table.schema_name.startswith(SENSOR_SCHEMA_PREFIX)
 
 
-def drone_streams(drone: Drone) -> dict[str, Stream]:
-    """Return the streams of a drone's recording, by their short names."""
+def drone_streams(drone: Drone, sensors: Sequence[Sensor] = ()) -> dict[str, Stream]:
+    """Return the streams of a drone's recording, by their short names; `sensors` are those of its flight."""
     commands = [f"motor[{i}]" for i in range(len(drone.vehicle.rotors))] or ["thrust", "tau_B.x", "tau_B.y", "tau_B.z"]
     commands += [f"servo[{k}]" for k in range(len(drone.vehicle.servos))]
     fields = {
@@ -224,18 +226,28 @@ def drone_streams(drone: Drone) -> dict[str, Stream]:
         variance_fields = tuple(leaf_names(Variances()))
         units = tuple(VARIANCE_UNITS[field.partition(".")[0]] for field in variance_fields)
         streams["variance"] = Stream(f"/{drone.name}/variance", variance_fields, units, "samara.Variance")
-    for sensor in drone.sensors:
+    for sensor in sensors:
         if sensor.name in streams:
             raise ValueError(f"{drone.name} has a sensor called {sensor.name!r}, the name of another stream")
         schema_name = f"{SENSOR_SCHEMA_PREFIX}{sensor.name}"
         raster = sensor_raster(sensor)
         streams[sensor.name] = Stream(f"/{drone.name}/{sensor.name}", sensor.fields, sensor.units, schema_name, raster)
+        for image in sensor.images:
+            name = f"{sensor.name}/{image.name}"
+            schema_name = f"{IMAGE_SCHEMA_PREFIX}{image.name}"
+            streams[name] = Stream(f"/{drone.name}/{name}", (), (image.unit,), schema_name, pixel_format(image))
     return streams
 
 
 def _schema_name(stream: str) -> str:
     """Return the schema name of a stream: 'samara.PredictedPath' for 'predicted_path'."""
     return "samara." + "".join(word.capitalize() for word in stream.split("_"))
+
+
+def pixel_format(image: ImageOutput) -> PixelFormat:
+    """Return the format in which an image is recorded."""
+    rows, columns, *channels = image.shape
+    return PixelFormat(rows, columns, math.prod(channels), np.dtype(image.dtype).newbyteorder("<").str)
 
 
 def sensor_raster(sensor: Sensor) -> Raster | None:

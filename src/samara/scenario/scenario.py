@@ -17,8 +17,9 @@ from samara.scenario.autopilot import Autopilot
 from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.events import Event
 from samara.scenario.timeline import Rates
-from samara.scenario.world import World
-from samara.sensors.sensor import Sensor
+from samara.scenario.world import World, camera_scene
+from samara.sensors.registry import attach_scene, attach_view
+from samara.sensors.sensor import RayScene, Sensor
 from samara.sensors.site import HOME, Site
 from samara.wind.sources import NoWind, WindSource
 
@@ -136,6 +137,19 @@ class Scenario:
             height, home_density=self.environment.air_density, home_altitude=self.home.origin.altitude
         )
         return self.environment._replace(air_density=density)
+
+    def flight_sensors(self, drone: Drone) -> tuple[Sensor, ...]:
+        """Return the sensors of a drone with what they detect of the world."""
+        world, sensors = self.world, drone.sensors
+        if world.obstacles or world.terrain is not None:
+            # Rays hit the solids and the ground plane; above a height map, its tangent plane below the drone.
+            ground = self.environment.ground if world.terrain is None else None
+            scene = RayScene(tuple(solid.solid for solid in world.obstacles), ground)
+            sensors = tuple(attach_scene(sensor, scene, world.terrain) for sensor in sensors)
+        if any(sensor.images for sensor in sensors):
+            view = camera_scene(world, self.environment.ground)
+            sensors = tuple(attach_view(sensor, view) for sensor in sensors)
+        return sensors
 
 
 def _count(things: Sequence[object], noun: str) -> list[str]:

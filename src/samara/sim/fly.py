@@ -238,19 +238,18 @@ def _fly_in_memory(
     simulation = Simulation(scenario, sink, on_message, stages, variation=variation)
     _fly_to_end(simulation, realtime, progress, step_by_step=step_by_step)
     logs.append(final_log_line(simulation))
-    tracks, rows_by_topic = [], concatenate_blocks(recorded_blocks)
-    for drone in scenario.drones:
-        drone_tables = {
-            name: RecordedStream(
-                stream.fields, stream.units, stream.schema_name, *rows_by_topic[stream.topic], stream.raster
-            )
-            for name, stream in drone_streams(drone).items()
-            if stream.topic in rows_by_topic
-        }
-        tracks.append(DroneRecord(drone.name, drone.vehicle, drone.controller_name, drone_tables))
+    rows_by_topic = concatenate_blocks(recorded_blocks)
+    tables: dict[str, dict[str, RecordedStream]] = {drone.name: {} for drone in scenario.drones}
+    for topic, fields, units, schema_name, raster in scenario_streams(scenario):
+        if topic in rows_by_topic:
+            _, drone_name, name = topic.split("/", 2)
+            tables[drone_name][name] = RecordedStream(fields, units, schema_name, *rows_by_topic[topic], raster)
     return Run(
         scenario.name,
-        tuple(tracks),
+        tuple(
+            DroneRecord(drone.name, drone.vehicle, drone.controller_name, tables[drone.name])
+            for drone in scenario.drones
+        ),
         tuple(logs),
         run_metadata(scenario, variation),
         recording_attachments(scenario),
@@ -282,7 +281,7 @@ def scenario_streams(scenario: Scenario) -> list[Stream]:
         identity = drone.vehicle, drone.controller, drone.estimator, drone.sensors, drone.autopilot
         key = tuple(map(id, identity))
         if key not in streams_by_identity:
-            streams_by_identity[key] = drone_streams(drone)
+            streams_by_identity[key] = drone_streams(drone, scenario.flight_sensors(drone))
         for name, stream in streams_by_identity[key].items():
             if name != "estimate" or drone.estimator.name != "truth":
                 streams.append(stream._replace(topic=f"/{drone.name}/{name}"))

@@ -343,10 +343,12 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, RowBuffer]:
     if callable(group.setup.controller):
         sizes["command_excess"] = (commands, "control")
     sizes |= {sensor.name: (len(sensor.fields), "sensor") for sensor in group.setup.sensors}
-    ray_periods_us = {
-        sensor.name: sampling(sensor, fleet.periods["sensor"])[0] * fleet.periods["sensor"]
+    sizes |= {name: (images[0].size, "sensor") for name, images in group.images.items()}
+    image_periods_us = {
+        name: sampling(sensor, fleet.periods["sensor"])[0] * fleet.periods["sensor"]
         for sensor in group.setup.sensors
-        if is_ray_sensor(sensor)
+        if is_ray_sensor(sensor) or sensor.images
+        for name in (sensor.name, *(f"{sensor.name}/{image.name}" for image in sensor.images))
     }
     drones = [fleet.drone_name(index) for index in group.drones]
     max_block_us = fleet.max_block_us + fleet.periods["log"]  # a block ends at a tick of the log
@@ -354,7 +356,8 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, RowBuffer]:
         name: RowBuffer(
             tuple(f"/{drone}/{name}" for drone in drones),
             fields,
-            max_block_us // ray_periods_us.get(name, fleet.periods[clock]) + 2,
+            max_block_us // image_periods_us.get(name, fleet.periods[clock]) + 2,
+            group.images[name].dtype.str if name in group.images else "float64",
         )
         for name, (fields, clock) in sizes.items()
     }

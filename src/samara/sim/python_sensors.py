@@ -70,8 +70,7 @@ class SensorsStage(PythonStage):
                     self._sample(fleet, group, rows)
                 if self._receive(fleet.time_us, group, rows):
                     write_depth_image(group)
-                    if rows.sensor.name in group.tables:
-                        group.tables[rows.sensor.name].add(fleet.time_us, rows.reading)
+                    _record(fleet.time_us, group, rows)
 
     def _sensor_state(self, group: "Group", column: int, sensor: Sensor) -> SensorState:
         key = group.drones[column], sensor.name
@@ -140,6 +139,17 @@ class SensorsStage(PythonStage):
             elif rows.silent[column] < 0.5:
                 rows.reading[:, column], rows.fresh[column] = values, 1.0
         return has_arrived
+
+
+def _record(time_us: int, group: "Group", rows: "SensorRows") -> None:
+    """Add the readings and the images that arrived to the recording."""
+    name = rows.sensor.name
+    if name in group.tables:
+        group.tables[name].add(time_us, rows.reading)
+    for image in rows.sensor.images:
+        key = f"{name}/{image.name}"
+        if key in group.tables:
+            group.tables[key].add(time_us, group.images[key].reshape(len(group), -1).T)
 
 
 def _measure(

@@ -17,9 +17,9 @@ from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.snapshot import Faults
 from samara.scenario.timeline import MICROSECONDS
-from samara.scenario.world import World, camera_scene
-from samara.sensors.registry import attach_scene, attach_view, fault_names
-from samara.sensors.sensor import RayScene, Sensor
+from samara.scenario.world import World
+from samara.sensors.registry import fault_names
+from samara.sensors.sensor import Sensor
 from samara.vehicles.defaults import release_load
 from samara.vehicles.payload import with_payload
 from samara.wind.sources import WindSource
@@ -140,18 +140,8 @@ def drone_setup(
     scenario: Scenario, drone: Drone, drone_setting: DroneSetting, flight: FlightSetup, controller: Any = None
 ) -> DroneSetup:
     """Set up one drone under a setting: with its load, its battery, and sensors that detect the world's solids."""
-    world = scenario.world
     airframe = drone.vehicle if drone_setting.cable_attached else release_load(drone.vehicle)
     vehicle = with_payload(reduce_cells(airframe, drone_setting.faults.remaining_cells), drone_setting.payload)
-    sensors = drone.sensors
-    if world.obstacles or world.terrain is not None:
-        # Rays hit the solids and the ground plane; above a height map, its tangent plane below the drone.
-        ground = scenario.environment.ground if world.terrain is None else None
-        scene = RayScene(tuple(solid.solid for solid in world.obstacles), ground)
-        sensors = tuple(attach_scene(sensor, scene, world.terrain) for sensor in sensors)
-    if any(sensor.images for sensor in sensors):
-        view = camera_scene(world, scenario.environment.ground)
-        sensors = tuple(attach_view(sensor, view) for sensor in sensors)
     motor_map = tuple(np.argsort(drone.motor_map).tolist()) if drone.motor_map else ()
     drone_controller = drone.controller if controller is None else controller
     return DroneSetup(
@@ -159,7 +149,7 @@ def drone_setup(
         drone_controller,
         drone_setting.faults.healthy,
         drone.estimator,
-        sensors,
+        scenario.flight_sensors(drone),
         drone.model,
         motor_map,
         flight,
