@@ -80,29 +80,41 @@ def test_extreme_rates_never_and_always_miss():
         assert np.all(advance_chain(active, draws, 1.0, 0.0, DT))
 
 
-CORNERS = (20.0, 10.0, 40.0, 10.0, 40.0, 30.0, 20.0, 30.0)
+CORNERS = ((20.0, 10.0, 1.0), (40.0, 10.0, 1.0), (40.0, 30.0, 1.0), (20.0, 30.0, 1.0))
+NO_CORNERS = ((0.0, 0.0, 0.0),) * 4
+NO_NOISE = (0.0,) * CORNER_NORMALS
 
 
 def test_corner_noise_grows_with_the_distance():
     """σ = σ₀ + σ₁ s of every coordinate."""
     draws = np.random.default_rng(2).standard_normal((CORNER_NORMALS, 100_000))
     for distance in (1.0, 12.0):
-        corners, valid = detect_corners(CORNERS, distance, 1.0, GateTrack(), list(draws), DETECTOR)
+        corners = np.array(
+            [
+                np.broadcast_arrays(*corner, draws[0])[:3]
+                for corner in detect_corners(CORNERS, distance, GateTrack(), list(draws), DETECTOR)
+            ]
+        )
         sigma = DETECTOR.corner_noise + DETECTOR.corner_noise_growth * distance
-        deviations = np.std(np.array(corners), axis=1)
-        assert valid == 1.0 and np.all(np.abs(deviations / sigma - 1.0) < 4.0 / math.sqrt(2e5))
+        deviations = np.std(corners[:, :2], axis=2)
+        assert np.all(corners[:, 2] == 1.0) and np.all(np.abs(deviations / sigma - 1.0) < 4.0 / math.sqrt(2e5))
 
 
 def test_what_is_reported():
     """The true corners if found, those of the false gate if that is imagined, else nothing."""
     false = GateTrack(1.0, 1.0, 30.0, 20.0, 5.0)
-    none = (0.0,) * CORNER_NORMALS
-    assert detect_corners(CORNERS, 3.0, 1.0, GateTrack(), none, PERFECT_DETECTOR) == (CORNERS, 1.0)
-    assert detect_corners(CORNERS, 3.0, 1.0, GateTrack(missed=1.0), none, PERFECT_DETECTOR) == (none, 0.0)
-    assert detect_corners(CORNERS, 3.0, 0.0, GateTrack(), none, PERFECT_DETECTOR) == (none, 0.0)
-    wrong = (25.0, 15.0, 35.0, 15.0, 35.0, 25.0, 25.0, 25.0)
-    assert detect_corners(CORNERS, 3.0, 1.0, false, none, DETECTOR) == (wrong, 1.0)
-    assert detect_corners(CORNERS, 3.0, 1.0, false._replace(missed=0.0), none, DETECTOR) == (CORNERS, 1.0)
+
+    def detect(corners, track, detector=DETECTOR):
+        return detect_corners(corners, 3.0, track, NO_NOISE, detector)
+
+    assert detect(CORNERS, GateTrack(), PERFECT_DETECTOR) == CORNERS
+    assert detect(CORNERS, GateTrack(missed=1.0)) == NO_CORNERS
+    assert detect(NO_CORNERS, GateTrack()) == NO_CORNERS
+    wrong = ((25.0, 15.0, 1.0), (35.0, 15.0, 1.0), (35.0, 25.0, 1.0), (25.0, 25.0, 1.0))
+    assert detect(CORNERS, false) == detect(NO_CORNERS, false._replace(missed=0.0)) == wrong
+    assert detect(CORNERS, false._replace(missed=0.0)) == CORNERS
+    half = (*CORNERS[:2], *NO_CORNERS[2:])
+    assert detect(half, GateTrack()) == half and detect(half, false) == wrong
 
 
 def test_a_segmentation_loses_missed_gates_and_gains_the_frames_of_false_ones():
@@ -143,7 +155,7 @@ def test_detection_compiles_to_the_same_bits():
     def body(carry, inputs):
         draws, noise = inputs
         return advance_track(carry, draws, DETECTOR, CAMERA, DT), detect_corners(
-            CORNERS, 4.0, 1.0, carry, noise, DETECTOR
+            CORNERS, 4.0, carry, noise, DETECTOR
         )
 
     outputs = body(GateTrack(), ((0.0,) * TRACK_NORMALS, (0.0,) * CORNER_NORMALS))

@@ -29,6 +29,7 @@ from samara.sensors.depth_camera import (
     pixel_ray,
     project_direction,
 )
+from samara.sensors.detector import PERFECT_DETECTOR, DetectorPart
 from samara.sensors.pixels import (
     LUMINANCE,
     Look,
@@ -68,7 +69,7 @@ class CameraPart(NamedTuple):
     `exposure` is the exposure relative to the one at which a white surface in full sunlight is at full scale. `vignetting` is the
     fraction of cos⁴ that the lens has. Rows are read `row_time` apart (0: a global shutter); the image is the mean of
     `motion_samples` rays over `exposure_time`. `full_well` (0: no noise) is in electrons, as `read_noise`. `gamma` is 1 for a linear
-    response, or 2 for the square root.
+    response, or 2 for the square root. `detector` finds the gates in `gate_corners` and `segmentation`.
     """
 
     rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
@@ -92,6 +93,7 @@ class CameraPart(NamedTuple):
     full_well: Annotated[float, Quantity("1", 0.0, 1e6)] = 0.0
     read_noise: Annotated[float, Quantity("1", 0.0, 1e3)] = 0.0
     gamma: Annotated[float, Quantity("1", 1.0, 2.0)] = 1.0
+    detector: DetectorPart = PERFECT_DETECTOR
 
     @property
     def camera(self) -> Pinhole:
@@ -406,6 +408,7 @@ def camera(
         model=model,
         images=model.images,
         traced=False,
+        delay=part.delay + part.detector.delay,
     )
 
 

@@ -1,7 +1,7 @@
 """A gate detector: which gates a neural network finds in an image, which it imagines, and how exact their corners are.
 
     track = advance_track(track, normals, detector, camera, dt)               # each frame, for each gate
-    corners, valid = detect_corners(corners, distance, visible, track, normals, detector)
+    corners = detect_corners(corners, distance, track, normals, detector)
     label = detect_label(label, gate, column, row, tracks, in_view, background, gate_label)
 
 Misses and false detections are two-state Markov chains, one of each per gate, with a rate p and a correlation time T. They
@@ -25,6 +25,9 @@ FALSE_SIZE = 0.1  # mean half side of a false gate, relative to the height of th
 FALSE_SIZE_SPREAD = 0.5  # its standard deviation, relative to the mean
 FALSE_SIZE_LIMITS = 0.25, 3.0  # relative to the mean
 FRAME_FRACTION = 0.8  # half side of the opening of a false gate, relative to its outer half side
+
+
+FALSE_CORNERS = ((-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0))
 
 
 class DetectorPart(NamedTuple):
@@ -109,33 +112,40 @@ def false_gate(normals: Sequence[Scalar], camera: Pinhole) -> tuple[Scalar, Scal
 
 
 def detect_corners(
-    corners: Sequence[Scalar],
+    corners: Sequence[Sequence[Scalar]],
     distance: Scalar,
-    visible: Scalar,
     track: GateTrack,
     normals: Sequence[Scalar],
     detector: DetectorPart,
-) -> tuple[tuple[Scalar, ...], Scalar]:
-    """y = x + (σ₀ + σ₁ s) n,  the corners of a false gate, or nothing: (u, v) of four corners [pixel], and if there are any
+) -> tuple[tuple[Scalar, Scalar, Scalar], ...]:
+    """y = x + (σ₀ + σ₁ s) n of the visible corners; those of a false gate; or nothing: (u, v, visible) each  [pixel]
 
     Args:
-        corners: true columns and rows (u₀, v₀, u₁, v₁, …), from the upper left clockwise.
+        corners: true column, row and visibility of the four corners, from the upper left clockwise.
         distance: distance of the gate from the camera [m].
-        visible: above 0.5 if the gate is in view.
         track: state of the detector for this gate.
         normals: eight standard normals.
         detector: parameters.
     """
-    found = logical_and(visible > 0.5, track.missed < 0.5)
-    sigma = detector.corner_noise + detector.corner_noise_growth * distance
-    u, v, b = track.column, track.row, track.half_side
-    false_corners = (u - b, v - b, u + b, v - b, u + b, v + b, u - b, v + b)
-    is_false = track.false > 0.5
-    measured = tuple(
-        where(found, x + sigma * n, where(is_false, wrong, 0.0))
-        for x, n, wrong in zip(corners, normals, false_corners, strict=True)
-    )
-    return measured, where(found, 1.0, where(is_false, 1.0, 0.0))
+    found = logical_and(is_in_view(corners) > 0.5, track.missed < 0.5)
+    is_false, sigma = track.false > 0.5, detector.corner_noise + detector.corner_noise_growth * distance
+    detected = []
+    for k, ((u, v, visible), (right, down)) in enumerate(zip(corners, FALSE_CORNERS, strict=True)):
+        is_reported = logical_and(found, visible > 0.5)
+        is_wrong = logical_and(is_false, where(found, 0.0, 1.0) > 0.5)
+        wrong = track.column + right * track.half_side, track.row + down * track.half_side
+        measured = u + sigma * normals[2 * k], v + sigma * normals[2 * k + 1]
+        place = (where(is_reported, x, where(is_wrong, y, 0.0)) for x, y in zip(measured, wrong, strict=True))
+        detected.append((*place, where(is_reported, 1.0, where(is_wrong, 1.0, 0.0))))
+    return tuple(detected)
+
+
+def is_in_view(corners: Sequence[Sequence[Scalar]]) -> Scalar:
+    """Return 1 if a corner of a gate is visible, else 0."""
+    in_view: Scalar = 0.0
+    for _, _, visible in corners:
+        in_view = where(visible > 0.5, 1.0, in_view)
+    return in_view
 
 
 def detect_label(

@@ -164,9 +164,10 @@ def reading_sensor(
         units: unit of each field.
         equation: returns the reading for a `MeasurementInputs` or, for a sensor with state, (reading, sensor state).
         part: parameters of the sensor.
-        options: further fields of `Sensor`; `traced` is True by default.
+        options: further fields of `Sensor`; `traced` is True by default, and `delay` is the part's.
     """
     name, traced = options.pop("name", "") or type_name, options.pop("traced", True)
+    delay = options.pop("delay", part.delay)
 
     def measure(*inputs: Tree) -> Tree:
         return equation(MeasurementInputs(*inputs))
@@ -178,7 +179,7 @@ def reading_sensor(
         measure,
         traced=traced,
         rate=part.rate,
-        delay=part.delay,
+        delay=delay,
         type_name=type_name,
         reading=reading,
         **options,

@@ -9,8 +9,8 @@ from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.types import State
-from samara.scenario.snapshot import VisionFault
 from samara.sensors.camera import CameraModel, CameraReading, SeenDrone, observe_gates, render
+from samara.sim.gate_detectors import rendered_model
 from samara.sim.ray_sensors import STATE_TEMPLATE, blind_rays
 from samara.vehicles.shape import bounding_box
 
@@ -26,9 +26,9 @@ class CameraRenderer:
         self._corners: list[tuple[Vec3, Vec3]] | None = None  # lowest and highest corners of all drones, in body axes
 
     def render(self, fleet: "Fleet", group: "Group", rows: "SensorRows") -> list[tuple[Array, dict[str, Array]]]:
-        """Return the reading and the images of each drone of a group, with blind pixels of value 0."""
+        """Return the reading and the images of each drone of a group."""
         sensor, tick, frames = rows.sensor, fleet.tick("sensor"), []
-        model: CameraModel = sensor.model
+        model: CameraModel = rendered_model(sensor.model)
         for column, index in enumerate(group.drones):
             state: State = unflatten(STATE_TEMPLATE, iter(group.slots["state"][:13, column].tolist()))
             environment = unflatten(
@@ -45,9 +45,6 @@ class CameraRenderer:
             reading = CameraReading(
                 float(fleet.time_us // rows.period_us), observe_gates(model, state, environment, drones)
             )
-            for fault in fleet.setting.drones[index].faults.vision:
-                if fault.sensor == sensor.type_name:
-                    _blind(images, model, fault, group.seeds[column], f"dead {sensor.name}", number)
             frames.append((np.array(flatten(reading), dtype=float), images))
         return frames
 
@@ -64,11 +61,18 @@ class CameraRenderer:
         ]
 
 
-def _blind(
-    images: dict[str, Array], model: CameraModel, fault: VisionFault, seed: int, source: str, drone: int
+def blind_pixels(
+    fleet: "Fleet", group: "Group", rows: "SensorRows", column: int, values: Array, images: dict[str, Array]
 ) -> None:
-    """Set the blind pixels of all images to 0."""
-    rows, columns = model.part.shape
-    blind = blind_rays(model, fault, seed, source, drone).reshape(rows, columns)
-    for image in images.values():
-        image[blind] = 0
+    """Set the blind pixels of all images of one drone to 0; corners in them are not visible."""
+    sensor, index = rows.sensor, group.drones[column]
+    model: CameraModel = sensor.model
+    source, number = f"dead {sensor.name}", int(group.drone_numbers[column])
+    corners = values[1:].reshape(-1, 3)
+    for fault in fleet.setting.drones[index].faults.vision:
+        if fault.sensor == sensor.type_name:
+            blind = blind_rays(model, fault, group.seeds[column], source, number).reshape(model.part.shape)
+            for image in images.values():
+                image[blind] = 0
+            u, v = (np.rint(x).astype(int).clip(0, n - 1) for x, n in zip(corners.T[:2], blind.T.shape, strict=True))
+            corners[blind[v, u]] = 0.0

@@ -11,6 +11,7 @@ from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
+from samara.sim.gate_detectors import GateDetectors
 from samara.sim.python_controllers import require_camera
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PythonStage, StageSet
@@ -43,6 +44,7 @@ class SensorsStage(PythonStage):
         self._states: dict[tuple[int, str], SensorState] = {}
         self._rays: RayCaster | None = None
         self._cameras: CameraRenderer | None = None
+        self._detectors = GateDetectors()
 
     def build(self, setup: DroneSetup) -> StageSet:
         """Build the traced sensors of one drone."""
@@ -112,11 +114,13 @@ class SensorsStage(PythonStage):
 
     def _sample_camera(self, fleet: "Fleet", group: "Group", rows: "SensorRows") -> None:
         """Render the images of all drones of a group at once."""
-        from samara.sim.camera_renderer import CameraRenderer
+        from samara.sim.camera_renderer import CameraRenderer, blind_pixels
 
         self._cameras = self._cameras or CameraRenderer()
         for column, (values, images) in enumerate(self._cameras.render(fleet, group, rows)):
             queue = self._sensor_state(group, column, rows.sensor).queue
+            values, images = self._detectors.detect(fleet, group, rows, column, values, images)
+            blind_pixels(fleet, group, rows, column, values, images)
             queue.append((fleet.time_us + rows.delay_us, values, images))
 
     def _receive(self, time_us: int, group: "Group", rows: "SensorRows") -> bool:
