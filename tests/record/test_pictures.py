@@ -68,6 +68,6 @@ def test_a_recording_stores_images_bit_for_bit_and_foxglove_displays_them(tmp_pa
 
 
 def test_a_run_without_vision_sensors_is_one_sentence(tmp_path):
-    with pytest.raises(RecordingError, match="no depth_camera and no lidar in it; expected one on a drone"):
+    with pytest.raises(RecordingError, match="no camera, depth_camera or lidar in it; expected one on a drone"):
         write_pictures(samara.fly("hover", settings={"duration": 0.1}), tmp_path / "x.mcap")
     assert not (tmp_path / "x.mcap").exists()

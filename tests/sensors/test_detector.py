@@ -1,4 +1,4 @@
-"""The gate detector: its chains have the closed-form rate and correlation of a two-state Markov process, which a fit recovers."""
+"""The gate detector: its chains have the rate and correlation of a two-state Markov process, which a fit recovers."""
 
 import math
 
@@ -154,9 +154,7 @@ def test_detection_compiles_to_the_same_bits():
 
     def body(carry, inputs):
         draws, noise = inputs
-        return advance_track(carry, draws, DETECTOR, CAMERA, DT), detect_corners(
-            CORNERS, 4.0, carry, noise, DETECTOR
-        )
+        return advance_track(carry, draws, DETECTOR, CAMERA, DT), detect_corners(CORNERS, 4.0, carry, noise, DETECTOR)
 
     outputs = body(GateTrack(), ((0.0,) * TRACK_NORMALS, (0.0,) * CORNER_NORMALS))
 

@@ -72,7 +72,7 @@ def test_a_perfect_detector_reports_what_is_there(perfect):
 
 
 def test_a_detector_misses_and_imagines_gates(perfect, detected):
-    """Missed: without the corners and pixels of the gate. False: visible corners of the gate behind. Else: noise of σ₀ + σ₁ s."""
+    """Missed: no corners and pixels of the gate. False: visible corners of the gate behind. Else: noise of σ₀ + σ₁ s."""
     late = 2  # frames of latency: 40 ms at 50 Hz
     truth, measured = corners(perfect)[: -late or None], corners(detected)
     count = len(measured)
@@ -92,9 +92,7 @@ def test_a_detector_misses_and_imagines_gates(perfect, detected):
     assert np.array_equal(gate_pixels.sum(axis=(1, 2))[found], expected[found])
     assert np.all(gate_pixels.sum(axis=(1, 2))[~found] < expected[~found])
     for name in ("rgb", "depth", "instance", "optical_flow"):
-        assert np.array_equal(
-            detected.tables[f"eye/{name}"].rows, perfect.tables[f"eye/{name}"].rows[:count]
-        ), name
+        assert np.array_equal(detected.tables[f"eye/{name}"].rows, perfect.tables[f"eye/{name}"].rows[:count]), name
 
 
 def test_detections_do_not_depend_on_the_other_outputs(detected):
@@ -120,7 +118,7 @@ sensor = "camera"
 
 @pytest.mark.parametrize("mode", ["frozen", "blank", "occluded", "dead"])
 def test_a_failed_camera(perfect, mode):
-    """Frozen: the last image stays. Blank: 0. Occluded: 0 in the left half. Dead: 0 in about half of the pixels, always the same."""
+    """Frozen: the last image stays. Blank: 0. Occluded: 0 in the left half. Dead: 0 in some pixels, always the same."""
     run = fly(events=EVENT.format(mode=mode))
     time = perfect.tables["eye"].time
     during, others = (time >= 0.3) & (time < 0.6), (time < 0.3) | (time >= 0.6)

@@ -12,20 +12,20 @@ from samara.sensors.registry import part
 from samara.sensors.sensor import Mounting, RayScene
 from samara.sim.ray_sensors import ImageRenderer
 from samara.sim.simulation import Simulation
-from samara.view.depth_colours import (
+from samara.view.plot.vision_images import draw_vision_sensors
+from samara.view.report.report import ReportRun, write_report
+from samara.view.vision_frames import (
     DEPTH_COLOURS,
     NO_ECHO_COLOUR,
-    DepthFrame,
+    VisionFrame,
     colour_scale,
     common_scale,
     depth_colours,
-    depth_frame,
     echo_points,
     frustum_S,
+    vision_frame,
     vision_sensors,
 )
-from samara.view.plot.depth_images import draw_vision_sensors
-from samara.view.report.report import ReportRun, write_report
 from samara.world.obstacles import Box
 
 WALL = Box(Vec3(5.0, 0.0, 0.0), Vec3(1.0, 50.0, 50.0))  # its face is at x = 4
@@ -92,7 +92,7 @@ def test_points_lie_on_the_wall_that_was_seen_while_the_drone_moves_and_turns(ki
     )
     age = 0.03
     later_motion = motion._replace(p_W=motion.p_W + motion.v_W * age)._replace(omega_B=Vec3(0.0, 0.0, 0.0))
-    points, distances = echo_points(DepthFrame("x", sensor, reading, motion))
+    points, distances = echo_points(VisionFrame("x", sensor, reading, motion))
     assert len(points) == (reading > 0.0).sum() > 20 and np.ptp(points[:, 1]) > 3.0
     assert points[:, 0] == pytest.approx(
         4.0, abs=0.002
@@ -100,7 +100,7 @@ def test_points_lie_on_the_wall_that_was_seen_while_the_drone_moves_and_turns(ki
     origin = np.array(motion.p_W) + np.array(rotate(motion.q_WB, mounting.r_B))
     if kind == "camera":
         assert np.linalg.norm(points - origin, axis=1) == pytest.approx(distances, abs=1e-9)
-        later_points, _ = echo_points(DepthFrame("x", sensor, reading, later_motion, age))
+        later_points, _ = echo_points(VisionFrame("x", sensor, reading, later_motion, age))
         assert later_points == pytest.approx(points, abs=1e-9)
 
 
@@ -109,7 +109,7 @@ def test_what_was_recorded_lies_on_wall_ground_and_the_other_drone(run):
     track, sensors = run["one"], vision_sensors([run])[0]
     assert set(sensors) == {"camera", "lidar"} and vision_sensors([run])[1] == {}
     for name in sensors:
-        points, _ = echo_points(depth_frame(track, sensors[name], 0.3))
+        points, _ = echo_points(vision_frame(track, sensors[name], 0.3))
         on_wall, on_ground = np.abs(points[:, 0] - 3.0) < 0.01, np.abs(points[:, 2]) < 0.02
         near_other = np.linalg.norm(points - [0.0, 3.0, 3.0], axis=1) < 0.6
         assert (on_wall | on_ground | near_other).all() and on_wall.any()
@@ -157,7 +157,7 @@ def test_the_page_draws_points_and_a_frustum_where_they_are(run):
         page.time, page.playing = 0.3, False
         page._draw(page._display_state(fresh=True))
         display, scene = page.page.scene.vision_display, page.page.scene
-        expected = echo_points(depth_frame(run["one"], vision_sensors([run])[0]["lidar"], 0.3))[0]
+        expected = echo_points(vision_frame(run["one"], vision_sensors([run])[0]["lidar"], 0.3))[0]
         cloud = display._points["lidar"]
         assert cloud.points == pytest.approx(expected, abs=1e-5) and cloud.visible
         assert len(cloud.colors) == len(cloud.points)
@@ -204,7 +204,7 @@ def test_a_scale_is_a_round_number_that_reaches_over_most(distances, scale):
     assert colour_scale(np.array([3.0] * 99 + [80.0])) == 5.0
     sensor = RaySensor(part("d435", width=2, height=1).parameters)
     frames = [
-        DepthFrame("a", sensor, np.array(reading), State(Vec3(0, 0, 0), None, Quat(1, 0, 0, 0), None))
+        VisionFrame("a", sensor, np.array(reading), State(Vec3(0, 0, 0), None, Quat(1, 0, 0, 0), None))
         for reading in ([9.0, 1.0], [1.5, 0.0])
     ]
     assert common_scale(frames) == 2.0 and common_scale([]) == 1.0

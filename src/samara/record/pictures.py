@@ -1,15 +1,16 @@
-"""Camera and lidar data for Foxglove: depth as foxglove.RawImage, points as foxglove.PointCloud, in a separate file.
+"""Camera and lidar data for Foxglove: images as foxglove.RawImage, points as foxglove.PointCloud, in a separate file.
 
 A recording holds every ray as a number. This module converts them to depth images in millimetres (16UC1), and to points in the
 drone's frame at the pose of the sensor. The file also has the drones' transforms and the scene, which place the points.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from foxglove_schemas_protobuf.CameraCalibration_pb2 import CameraCalibration
 from foxglove_schemas_protobuf.FrameTransform_pb2 import FrameTransform
 from foxglove_schemas_protobuf.PackedElementField_pb2 import PackedElementField
 from foxglove_schemas_protobuf.PointCloud_pb2 import PointCloud
@@ -31,6 +32,8 @@ from samara.record.foxglove import POSE_FIELDS, WORLD, first_slot_rows, scene_me
 from samara.record.run import DroneRecord, Run, embedded_scenario
 from samara.record.streams import SCENE_TOPIC, TRANSFORM_TOPIC, RecordedStream, RecordingError
 from samara.scenario.world import recorded_world
+from samara.sensors.camera import CameraModel
+from samara.sensors.depth_camera import DISTORTION_MODEL, Pinhole, calibration
 from samara.sensors.ray_sensors import MILLIMETRE, RaySensor
 from samara.sensors.sensor import Sensor
 
@@ -45,17 +48,25 @@ class TimedMessage(NamedTuple):
     message: Message
 
 
-def recorded_vision_sensors(run: Run) -> dict[str, tuple[Sensor, RecordedStream]]:
-    """Return the cameras and lidars of a run by topic, '/drone/camera', with their recorded streams."""
+VisionModel = RaySensor | CameraModel
+
+
+def is_vision_sensor(sensor: Sensor) -> bool:
+    """Whether a sensor is a camera, a depth camera or a lidar."""
+    return isinstance(sensor.model, VisionModel)
+
+
+def recorded_vision_sensors(run: Run) -> dict[str, tuple[Sensor, Mapping[str, RecordedStream]]]:
+    """Return the cameras and lidars of a run by topic, '/drone/camera', with the recorded streams of their drones."""
     scenario = embedded_scenario(run)
     vision_sensors = {}
     for drone in scenario.drones if scenario else ():
         tables = next(
             (drone_record.tables for drone_record in run.drone_records if drone_record.name == drone.name), {}
         )
-        for sensor in drone.sensors:
-            if isinstance(sensor.model, RaySensor) and sensor.name in tables:
-                vision_sensors[f"/{drone.name}/{sensor.name}"] = sensor, tables[sensor.name]
+        for sensor in scenario.flight_sensors(drone):
+            if is_vision_sensor(sensor) and sensor.name in tables:
+                vision_sensors[f"/{drone.name}/{sensor.name}"] = sensor, tables
     return vision_sensors
 
 
@@ -72,15 +83,15 @@ def write_pictures(run: Run, path: str | Path) -> Path:
     sensor."""
     vision_sensors = recorded_vision_sensors(run)
     if not vision_sensors:
-        raise RecordingError(f"{run.scenario}: no depth_camera and no lidar in it; expected one on a drone")
+        raise RecordingError(f"{run.scenario}: no camera, depth_camera or lidar in it; expected one on a drone")
     vehicles = {drone_record.name: drone_record.vehicle for drone_record in run.drone_records}
     scene = SceneUpdate.FromString(scene_message(vehicles, recorded_world(run.attachments)))
     messages = [TimedMessage(0, SCENE_TOPIC, scene)]
     messages += [timed_message for drone_record in run.drone_records for timed_message in _transforms(drone_record)]
     messages += [
         timed_message
-        for topic, (sensor, table) in vision_sensors.items()
-        for timed_message in _sensor_messages(topic, sensor, table)
+        for topic, (sensor, tables) in vision_sensors.items()
+        for timed_message in _sensor_messages(topic, sensor, tables)
     ]
     with atomic_write(Path(path)) as temporary, temporary.open("wb") as file:
         writer = Writer(file, compression=CompressionType.ZSTD)
@@ -114,31 +125,60 @@ def _transforms(drone_record: DroneRecord) -> Iterator[TimedMessage]:
         yield TimedMessage(time_us, TRANSFORM_TOPIC, message)
 
 
-def _sensor_messages(topic: str, sensor: Sensor, table: RecordedStream) -> Iterator[TimedMessage]:
-    """Yield a camera's images and clouds, or a lidar's clouds: logged on arrival, stamped with the time of the sample."""
-    ray_sensor, drone = sensor.model, topic.split("/")[1]
-    delay_us = round(1e6 * sensor.delay)
+def _sensor_messages(topic: str, sensor: Sensor, tables: Mapping[str, RecordedStream]) -> Iterator[TimedMessage]:
+    """Yield the images of a camera with its calibration, a depth camera's images and clouds, or a lidar's clouds.
+
+    They are logged on arrival, and stamped with the time of the sample.
+    """
+    delay_us, drone, table = round(1e6 * sensor.delay), topic.split("/")[1], tables[sensor.name]
+    frame = f"{drone}/{sensor.name}"
+    if sensor.images:
+        for image in sensor.images:
+            stream = tables[f"{sensor.name}/{image.name}"]
+            for time_us, pixels in zip(stream.times_us.tolist(), stream.images, strict=True):
+                message = raw_image(pixels, stream.raster.encoding, _stamp(time_us - delay_us), frame)
+                yield TimedMessage(time_us, f"{topic}/{image.name}", message)
+        for time_us in table.times_us.tolist():
+            calibration = calibration_message(sensor.model.part.camera, _stamp(time_us - delay_us), frame)
+            yield TimedMessage(time_us, f"{topic}/calibration", calibration)
+        return
+    ray_sensor = sensor.model
     for time_us, row in zip(table.times_us.tolist(), table.rows, strict=True):
         stamp = _stamp(time_us - delay_us)
         if ray_sensor.is_camera:
-            yield TimedMessage(
-                time_us, f"{topic}/image", image_message(ray_sensor, row, stamp, f"{drone}/{sensor.name}")
-            )
+            yield TimedMessage(time_us, f"{topic}/image", image_message(ray_sensor, row, stamp, frame))
         yield TimedMessage(time_us, f"{topic}/points", cloud_message(ray_sensor, row, stamp, drone))
 
 
 def image_message(ray_sensor: RaySensor, row: Array, stamp: Timestamp, frame: str) -> RawImage:
     """Build a depth image in whole millimetres, 0 without a return: 16UC1 of REP 118."""
-    rows, columns = ray_sensor.part.shape
     depth = np.round(np.nan_to_num(row) / MILLIMETRE).clip(0, 65535).astype("<u2")
+    return raw_image(depth.reshape(ray_sensor.part.shape), "16UC1", stamp, frame)
+
+
+def raw_image(pixels: Array, encoding: str, stamp: Timestamp, frame: str) -> RawImage:
+    """Build an image of pixels (rows, columns) or (rows, columns, channels) as they are."""
     return RawImage(
         timestamp=stamp,
         frame_id=frame,
-        width=columns,
-        height=rows,
-        encoding="16UC1",
-        step=2 * columns,
-        data=depth.tobytes(),
+        width=pixels.shape[1],
+        height=pixels.shape[0],
+        encoding=encoding,
+        step=pixels[0].nbytes,
+        data=pixels.tobytes(),
+    )
+
+
+def calibration_message(camera: Pinhole, stamp: Timestamp, frame: str) -> CameraCalibration:
+    """Build the calibration of a camera: pinhole with Brown–Conrady distortion."""
+    numbers = calibration(camera)
+    return CameraCalibration(
+        timestamp=stamp,
+        frame_id=frame,
+        width=camera.width,
+        height=camera.height,
+        distortion_model=DISTORTION_MODEL,
+        **{key: values.ravel().tolist() for key, values in numbers.items()},
     )
 
 

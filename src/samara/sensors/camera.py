@@ -173,6 +173,11 @@ class CameraModel(NamedTuple):
         return _directions(self.part.camera)
 
     @property
+    def beams(self) -> Beam:
+        """The rays of all pixels at the middle of their exposure, arrays (pixels,)."""
+        return Beam(self.directions, np.repeat(self.part.row_ages(), self.part.shape[1]))
+
+    @property
     def class_names(self) -> tuple[str, ...]:
         """The names of the classes in `segmentation`, by number."""
         return self.scene.class_names

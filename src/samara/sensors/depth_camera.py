@@ -10,6 +10,7 @@ import numpy as np
 from samara.core.algebra import Vec3, direction
 from samara.core.picklable import picklable_factory
 from samara.core.quantity import Quantity, Scalar
+from samara.core.types import Array
 from samara.sensors.ray_sensors import (
     MILLIMETRE,
     Beam,
@@ -59,6 +60,23 @@ def pinhole(width: int, height: int, fov_x: float, fov_y: float, lens: Lens = NO
         0.5 * height,
         lens,
     )
+
+
+DISTORTION_MODEL = "plumb_bob"  # the name of Brown–Conrady in ROS and Foxglove
+
+
+def calibration(camera: Pinhole) -> dict[str, Array]:
+    """K, D = (k₁, k₂, p₁, p₂, k₃), R and P as in ROS and Foxglove: z is ahead, y down, and pixel centres are whole numbers"""
+    lens = camera.lens
+    K = np.array(
+        [
+            [camera.focal_x, 0.0, camera.center_x - 0.5],
+            [0.0, camera.focal_y, camera.center_y - 0.5],
+            [0.0, 0.0, 1.0],
+        ]
+    )
+    D = np.array([lens.k1, lens.k2, lens.p1, lens.p2, 0.0])
+    return {"K": K, "D": D, "R": np.eye(3), "P": np.column_stack([K, np.zeros(3)])}
 
 
 def distort(right: Scalar, down: Scalar, lens: Lens) -> tuple[Scalar, Scalar]:

@@ -36,7 +36,6 @@ from samara.record.streams import LEVELS
 from samara.scenario.world import recorded_world
 from samara.vehicles.description import vehicle_properties
 from samara.vehicles.shape import COLOURS
-from samara.view.plot.depth_images import draw_vision_sensors
 from samara.view.plot.plots import (
     MAX_EVENT_MARKS,
     MAX_INDIVIDUAL_FLIGHTS,
@@ -45,6 +44,7 @@ from samara.view.plot.plots import (
     overview,
     run_flights,
 )
+from samara.view.plot.vision_images import draw_vision_sensors
 from samara.view.report.charts import Charts, script, script_hash
 from samara.view.report.html_repr import vehicle_svg
 from samara.view.report.page import (

@@ -16,7 +16,7 @@ from samara.physics.multirotor import tilt_rotors
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.record.recorder import LogLine
 from samara.vehicles.shape import CCW_COLOUR, COLOURS, CW_COLOUR, FAILED_COLOUR, GRID, INK
-from samara.view.depth_colours import DEPTH_COLOURS, DepthFrame, common_scale, depth_colours
+from samara.view.vision_frames import DEPTH_COLOURS, Picture, VisionFrame, common_scale, pictures
 from samara.view.web.snapshot import DroneDetail
 
 LOW_CHARGE = 0.2
@@ -166,30 +166,23 @@ def _sensors(close: DroneDetail) -> str:
 MAX_ASPECT_RATIO = 4.0  # largest ratio of width to height: sixteen lidar channels would otherwise be a line
 
 
-def vision_html(frames: Sequence[DepthFrame]) -> str:
+def vision_html(frames: Sequence[VisionFrame]) -> str:
     """Format the images of all vision sensors of a drone, and the colour scale."""
     max_distance = common_scale(frames)
-    pictures = "".join(picture_html(frame, max_distance) for frame in frames)
-    return f'<div style="{STYLE}">{pictures}{_colour_scale(max_distance)}</div>'
+    images = "".join(picture_html(frame.name, picture) for frame in frames for picture in pictures(frame, max_distance))
+    scale = _colour_scale(max_distance) if any(len(frame.distances) for frame in frames) else ""
+    return f'<div style="{STYLE}">{images}{scale}</div>'
 
 
-def picture_html(frame: DepthFrame, max_distance: float) -> str:
-    """Format an image with its name and its smallest distance [m]."""
-    image = np.asarray(frame.distances).reshape(frame.sensor_model.part.shape)
-    echoes = image[image > 0.0]
-    nearest = f"nearest {echoes.min():.2f} m" if len(echoes) else "no echo"
-    quantity, (rows, columns) = "depth" if frame.sensor_model.is_camera else "range", image.shape
-    data = base64.b64encode(encode_png(depth_colours(_mirror_lidar(frame, image), max_distance))).decode("ascii")
+def picture_html(name: str, picture: Picture) -> str:
+    """Format a picture with the name of its sensor."""
+    rows, columns = picture.colours.shape[:2]
+    data = base64.b64encode(encode_png(picture.colours)).decode("ascii")
     ratio = min(columns / rows, MAX_ASPECT_RATIO)
     style = f"display:block;width:100%;margin-bottom:6px;aspect-ratio:{ratio:.3f};image-rendering:pixelated"
-    title = f"<span><b>{escape(frame.name)}</b> · {quantity}</span><span>{nearest}</span>"
+    title = f"<span><b>{escape(name)}</b> · {escape(picture.quantity)}</span><span>{escape(picture.note)}</span>"
     heading = f'<div style="display:flex;justify-content:space-between">{title}</div>'
-    return f'{heading}<img alt="{escape(frame.name)}" style="{style}" src="data:image/png;base64,{data}">'
-
-
-def _mirror_lidar(frame: DepthFrame, image: Array) -> Array:
-    """Mirror a lidar image, whose columns run from right to left, so that left is left."""
-    return image if frame.sensor_model.is_camera else image[:, ::-1]
+    return f'{heading}<img alt="{escape(name)}" style="{style}" src="data:image/png;base64,{data}">'
 
 
 def _colour_scale(max_distance: float) -> str:

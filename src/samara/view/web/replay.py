@@ -18,7 +18,7 @@ from samara.record.recorder import LogLine
 from samara.record.run import DroneRecord, Run, embedded_scenario
 from samara.scenario.world import recorded_world
 from samara.vehicles.shape import COLOURS
-from samara.view.depth_colours import vision_sensors
+from samara.view.vision_frames import vision_sensors
 from samara.view.web.controls import KeyBinding, Request
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import RecordedHistory

@@ -46,7 +46,7 @@ from samara.vehicles.shape import (
     thrust_arrow,
     tip_radius,
 )
-from samara.view.depth_colours import DepthFrame, common_scale, depth_colours, echo_points, frustum_S
+from samara.view.vision_frames import VisionFrame, common_scale, depth_colours, echo_points, frustum_S
 from samara.view.web.mesh import (
     SHADOW,
     SHADOW_HEIGHT_CELLS,
@@ -585,12 +585,12 @@ class VisionDisplay:
         self._frustums: dict[str, viser.LineSegmentsHandle] = {}
         self._drawn: dict[str, tuple[float, bytes]] = {}
 
-    def show(self, frames: Sequence[DepthFrame], p: Array, q: Array, *, points: bool, frustums: bool) -> None:
+    def show(self, frames: Sequence[VisionFrame], p: Array, q: Array, *, points: bool, frustums: bool) -> None:
         """Show the sensors of a drone at p and q in the moved world; hide those of other drones."""
-        shown: Mapping[str, DepthFrame] = {frame.name: frame for frame in frames}
+        shown: Mapping[str, VisionFrame] = {frame.name: frame for frame in frames}
         max_distance = common_scale(frames)
         for name, frame in shown.items():
-            if points:
+            if points and len(frame.distances):
                 self._show_points(name, frame, max_distance)
             if frustums and frame.sensor_model.is_camera:
                 self._show_frustum(name, frame, p, q)
@@ -599,7 +599,7 @@ class VisionDisplay:
         for name, lines in self._frustums.items():
             lines.visible = frustums and name in shown
 
-    def _show_points(self, name: str, frame: DepthFrame, max_distance: float) -> None:
+    def _show_points(self, name: str, frame: VisionFrame, max_distance: float) -> None:
         key = max_distance, frame.distances.tobytes()
         if self._drawn.get(name) == key:
             return
@@ -621,7 +621,7 @@ class VisionDisplay:
             precision="float32",
         )
 
-    def _show_frustum(self, name: str, frame: DepthFrame, p: Array, q: Array) -> None:
+    def _show_frustum(self, name: str, frame: VisionFrame, p: Array, q: Array) -> None:
         r_B, q_BS = frame.sensor_model.mounting
         if name not in self._frustums:
             self._frustums[name] = self._server.scene.add_line_segments(

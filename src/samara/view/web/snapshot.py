@@ -13,6 +13,7 @@ from samara.physics.multirotor import complete_environment, state_at_rest, tilt_
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import Environment, State, Vehicle
 from samara.record.flight_streams import CABLE_FIELD, LOAD_FIELDS, is_reading
+from samara.record.pictures import is_vision_sensor
 from samara.record.run import DroneRecord, Run
 from samara.scenario.batteries import battery_status
 from samara.scenario.events import FlightSettings
@@ -24,8 +25,8 @@ from samara.sensors.sensor import Sensor
 from samara.sim.group import Group
 from samara.sim.simulation import Simulation
 from samara.vehicles.defaults import cable_ends
-from samara.view.depth_colours import DepthFrame, depth_frame, is_image, motion_state
 from samara.view.interpolation import find_row, interpolate_state
+from samara.view.vision_frames import VisionFrame, camera_frame, is_image, motion_state, vision_frame
 
 
 class DroneDetail(NamedTuple):
@@ -42,7 +43,7 @@ class DroneDetail(NamedTuple):
     landed: bool = False
     crashed: bool = False
     measurements: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[float, ...]]] = MappingProxyType({})
-    vision_frames: tuple[DepthFrame, ...] = ()
+    vision_frames: tuple[VisionFrame, ...] = ()
 
     def state_record(self) -> State:
         """Return the state as a record."""
@@ -158,6 +159,7 @@ class GroupArrays(NamedTuple):
     environment: Array
     prediction: Array | None
     readings: tuple[tuple[Sensor, Array], ...]
+    images: Mapping[str, Array]
 
 
 class Snapshot(NamedTuple):
@@ -195,6 +197,7 @@ def _copy_group(group: Group) -> GroupArrays:
         group.plant.environment.copy(),
         prediction.copy() if prediction is not None and prediction.size else None,
         tuple((stage.sensor, stage.reading.copy()) for stage in group.sensors),
+        {name: images.copy() for name, images in group.images.items()},
     )
 
 
@@ -256,17 +259,19 @@ def _drone_detail(snapshot: Snapshot, group: GroupArrays, member: int, index: in
             if not isinstance(sensor.model, RaySensor)
         },
         tuple(
-            DepthFrame(
-                sensor.name,
-                sensor.model,
-                readings[:, member],
-                motion_state(group.state[:, member]),
-                _age(sensor, snapshot.time),
-            )
+            _vision_frame(snapshot, group, member, sensor, readings[:, member])
             for sensor, readings in group.readings
-            if isinstance(sensor.model, RaySensor)
+            if is_vision_sensor(sensor)
         ),
     )
+
+
+def _vision_frame(snapshot: Snapshot, group: GroupArrays, member: int, sensor: Sensor, reading: Array) -> VisionFrame:
+    motion, age = motion_state(group.state[:, member]), _age(sensor, snapshot.time)
+    if sensor.images:
+        images = {image.name: group.images[f"{sensor.name}/{image.name}"][member] for image in sensor.images}
+        return camera_frame(sensor, images, motion, age)
+    return VisionFrame(sensor.name, sensor.model, reading, motion, age)
 
 
 def _age(sensor: Sensor, now: float) -> float:
@@ -283,7 +288,7 @@ def recorded_frame(
 ) -> ViewFrame:
     """Create the frame of all drones of all runs at a time [s], interpolated between logged rows; before its first and after
     its last row a drone stands still. `vision_sensors` are the vision sensors of each drone by name, as
-    `samara.view.depth_colours.vision_sensors` returns them."""
+    `samara.view.vision_frames.vision_sensors` returns them."""
     tracks = [track for run in runs for track in run.drone_records]
     arrays = FrameArrays(len(tracks), [track.vehicle for track in tracks])
     for k, track in enumerate(tracks):
@@ -359,7 +364,7 @@ def _recorded_detail(track: DroneRecord, time: float, vision_sensors: Mapping[st
             if is_reading(table) and len(table.times_us) and not is_image(table.fields)
         },
         tuple(
-            depth_frame(track, sensor, time)
+            vision_frame(track, sensor, time)
             for name, sensor in vision_sensors.items()
             if len(track.tables[name].times_us) and time * MICROSECONDS >= track.tables[name].times_us[0]
         ),
