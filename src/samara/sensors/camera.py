@@ -52,7 +52,7 @@ from samara.sensors.sensor import (
 )
 from samara.world.appearance import DRONE_APPEARANCE, EMPTY_SCENE, GROUND, CameraScene, gate_corners
 from samara.world.obstacles import Ray, Solid
-from samara.world.rays import first_hit_distance, ray_hit_distance, surface_point
+from samara.world.rays import first_hit_distance, surface_hit
 
 OUTPUTS = ("rgb", "segmentation", "depth", "instance", "optical_flow", "gate_corners")
 IMAGES = {"rgb": "uint8", "segmentation": "uint8", "depth": "float32", "instance": "uint16", "optical_flow": "float32"}
@@ -234,9 +234,7 @@ def see(ray: Ray, age: Scalar, model: CameraModel, environment: Environment, dro
     view, light = see_sky(ray.direction_W, model.scene.light), model.scene.light
     looks = [(environment.ground if solid is None else solid, look) for solid, look in scene_looks(model.scene)]
     for solid, look in (*looks, *(drone.box(age) for drone in drones)):
-        distance = ray_hit_distance(ray, solid, view.distance)
-        point_W = ray.p_W + ray.direction_W * distance
-        view = see_surface(view, distance, surface_point(ray, solid, distance), point_W, look, light)
+        view = see_surface(view, surface_hit(ray, solid, view.distance), ray, look, light)
     return view
 
 
