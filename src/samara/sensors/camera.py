@@ -18,6 +18,7 @@ from samara.core.algebra import Vec3, direction, norm, rotate, rotate_inverse
 from samara.core.ops import logical_and, where
 from samara.core.picklable import picklable_factory
 from samara.core.quantity import Choices, Quantity, Scalar
+from samara.core.random import byte_normals
 from samara.core.types import Array
 from samara.physics.types import Environment, State
 from samara.sensors.depth_camera import (
@@ -53,13 +54,14 @@ from samara.sensors.sensor import (
 )
 from samara.world.appearance import DRONE_APPEARANCE, EMPTY_SCENE, GROUND, CameraScene, gate_corners
 from samara.world.obstacles import Ray, Solid
-from samara.world.rays import first_hit_distance, ray_hit_distance, surface_point
+from samara.world.rays import first_hit_distance, surface_hit
 
 OUTPUTS = ("rgb", "segmentation", "depth", "instance", "optical_flow", "gate_corners")
 IMAGES = {"rgb": "uint8", "segmentation": "uint8", "depth": "float32", "instance": "uint16", "optical_flow": "float32"}
 UNITS = {"depth": "m", "optical_flow": "1/s"}
 MAX_PIXELS = 2_097_152  # 1920 × 1092
 CORNER_MARGIN = 0.02  # [m]: a surface this much nearer than a corner hides it
+MIN_CORNER_DEPTH = 1e-3  # [m]: a corner less far ahead is not projected
 ROLLING_ITERATIONS = 3  # of the row at which a rolling shutter exposes a corner
 
 
@@ -187,11 +189,6 @@ class CameraModel(NamedTuple):
         """The names of the instances in `instance`, by number; the drones of the scenario follow in their order."""
         return self.scene.instance_names
 
-    @property
-    def normals_per_image(self) -> int:
-        """The count of normals: one per pixel and channel, channel by channel, if there is noise."""
-        return self.ray_count * int(self.part.channels) if self.part.has_noise else 0
-
 
 class SeenDrone(NamedTuple):
     """Another drone: its box at the pose of the sample, its instance, and its motion."""
@@ -241,9 +238,7 @@ def see(ray: Ray, age: Scalar, model: CameraModel, environment: Environment, dro
     view, light = see_sky(ray.direction_W, model.scene.light), model.scene.light
     looks = [(environment.ground if solid is None else solid, look) for solid, look in scene_looks(model.scene)]
     for solid, look in (*looks, *(drone.box(age) for drone in drones)):
-        distance = ray_hit_distance(ray, solid, view.distance)
-        point_W = ray.p_W + ray.direction_W * distance
-        view = see_surface(view, distance, surface_point(ray, solid, distance), point_W, look, light)
+        view = see_surface(view, surface_hit(ray, solid, view.distance), ray, look, light)
     return view
 
 
@@ -260,7 +255,7 @@ def render(
         model: the camera.
         state: the state of the drone at the time of the sample.
         environment: its ground is the plane below the drone.
-        normals: standard normals (channels, pixels) for the noise, `model.normals_per_image` of them.
+        normals: numbers (channels, pixels) for the noise, `noise_normals`; None for no noise.
         drones: the other drones.
     """
     part, d_S = model.part, model.directions
@@ -283,6 +278,13 @@ def render(
         .reshape(image.shape)
         for image in model.images
     }
+
+
+def noise_normals(model: CameraModel, seed: int, source: str, drone: int, tick: int) -> Array | None:
+    """Draw the normals (channels, pixels) of an image: channel c of pixel k has word c of block k; None without noise."""
+    if not model.part.has_noise:
+        return None
+    return byte_normals(seed, source, drone, tick, model.ray_count)[:, : int(model.part.channels)].T
 
 
 def _geometry(view: View, model: CameraModel, state: State, age: Scalar) -> dict[str, Array]:
@@ -315,32 +317,41 @@ def luminance(radiance: Vec3) -> Scalar:
     return LUMINANCE.x * radiance.x + LUMINANCE.y * radiance.y + LUMINANCE.z * radiance.z
 
 
-def observe_corner(
-    corner_W: Vec3, model: CameraModel, state: State, environment: Environment, drones: Sequence[SeenDrone] = ()
-) -> Corner:
-    """Project a corner with the pose at which its row is exposed; it is visible if nothing before it hides it."""
-    part, camera = model.part, model.part.camera
-    first_age, last_age = float(part.row_ages()[0]), float(part.row_ages()[-1])
-    age: Scalar = 0.5 * (first_age + last_age)
+class CornerRay(NamedTuple):
+    """A corner in the image: column, row, 1 if it is within, the ray to it, its distance [m] and the age of the row  [s]."""
+
+    u: Scalar
+    v: Scalar
+    inside: Scalar
+    ray: Ray
+    distance: Scalar
+    age: Scalar
+
+
+def corner_ray(corner_W: Vec3, part: CameraPart, mounting: Mounting, state: State) -> CornerRay:
+    """Project a corner with the pose at which its row is exposed."""
+    camera, ages = part.camera, part.row_ages()
+    first_age, age = float(ages[0]), 0.5 * (float(ages[0]) + float(ages[-1]))
     for _ in range(ROLLING_ITERATIONS if part.row_time > 0.0 else 1):
         p_W, q_WB = emission_pose(state, age)
-        start_W = p_W + rotate(q_WB, model.mounting.r_B)
-        offset_S = rotate_inverse(q_WB * model.mounting.q_BS, corner_W - start_W)
-        is_ahead = offset_S.x > 1e-3
+        start_W = p_W + rotate(q_WB, mounting.r_B)
+        offset_S = rotate_inverse(q_WB * mounting.q_BS, corner_W - start_W)
+        is_ahead = offset_S.x > MIN_CORNER_DEPTH
         u, v = project_direction(offset_S._replace(x=where(is_ahead, offset_S.x, 1.0)), camera)
-        row = where(v < 0.0, 0.0, where(v > camera.height - 1.0, camera.height - 1.0, v))
-        exposed_age = first_age - part.row_time * row
-        age = exposed_age if part.row_time > 0.0 else age
-    inside = logical_and(
+        row = where(v > 0.0, where(v < camera.height - 1.0, v, camera.height - 1.0), 0.0)
+        age = first_age - part.row_time * row if part.row_time > 0.0 else age
+    is_within = logical_and(
         logical_and(u >= -0.5, u <= camera.width - 0.5), logical_and(v >= -0.5, v <= camera.height - 0.5)
     )
-    distance = norm(corner_W - start_W)
-    ray = Ray(start_W, direction(corner_W - start_W))
-    solids = [environment.ground if solid is None else solid for solid, _ in scene_looks(model.scene)]
-    solids += [drone.box(age)[0] for drone in drones]
-    is_free = first_hit_distance(ray, solids) > distance - CORNER_MARGIN
-    visible = where(logical_and(logical_and(inside, is_ahead), is_free), 1.0, 0.0)
-    return Corner(where(visible > 0.5, u, 0.0), where(visible > 0.5, v, 0.0), visible)
+    r_W = corner_W - start_W
+    inside = where(logical_and(is_ahead, is_within), 1.0, 0.0)
+    return CornerRay(u, v, inside, Ray(start_W, direction(r_W)), norm(r_W), age)
+
+
+def observe_corner(corner: CornerRay, nearest: Scalar) -> Corner:
+    """Return the corner, visible if the nearest surface along its ray is not before it."""
+    is_visible = logical_and(corner.inside > 0.5, nearest > corner.distance - CORNER_MARGIN)
+    return Corner(where(is_visible, corner.u, 0.0), where(is_visible, corner.v, 0.0), where(is_visible, 1.0, 0.0))
 
 
 def observe_gates(
@@ -349,12 +360,15 @@ def observe_gates(
     """Return the corners of all gates, if the camera outputs them."""
     if "gate_corners" not in model.part.outputs:
         return ()
+    solids = [environment.ground if solid is None else solid for solid, _ in scene_looks(model.scene)]
+
+    def observe(corner_W: Vec3) -> Corner:
+        corner = corner_ray(corner_W, model.part, model.mounting, state)
+        others = [drone.box(corner.age)[0] for drone in drones]
+        return observe_corner(corner, first_hit_distance(corner.ray, [*solids, *others]))
+
     return tuple(
-        tuple(
-            observe_corner(corner_W, model, state, environment, drones)
-            for corner_W in gate_corners(placed.gate, placed.sizes)
-        )
-        for placed in model.scene.gates
+        tuple(observe(corner_W) for corner_W in gate_corners(placed.gate, placed.sizes)) for placed in model.scene.gates
     )
 
 
@@ -409,7 +423,6 @@ def camera(
         equation,
         part,
         name=name,
-        normals_needed=model.normals_per_image,
         model=model,
         images=model.images,
         traced=False,

@@ -1,6 +1,6 @@
 """The equations of one camera pixel: what its ray sees, and the number that the image sensor makes of it.
 
-    view = see_surface(view, distance, point, look, …)     # for every surface that the ray may hit
+    view = see_surface(view, hit, ray, look)     # for every surface that the ray may hit
     value = expose(radiance, …)
 
 Called with Python floats they are the reference; `samara.sim.camera_renderer` compiles them with the pixels in the SIMD lanes, and
@@ -17,8 +17,8 @@ from samara.physics.types import State
 from samara.sensors.depth_camera import Pinhole, distortion_jacobian
 from samara.sensors.sensor import Mounting
 from samara.world.appearance import DAYLIGHT, SKY, Appearance, Light, sky_radiance, surface_radiance, texture_colour
-from samara.world.obstacles import NEVER
-from samara.world.rays import SurfacePoint
+from samara.world.obstacles import NEVER, Ray
+from samara.world.rays import Hit
 
 GREY_LEVELS = 255.0
 LUMINANCE = Vec3(0.2126, 0.7152, 0.0722)  # of linear red, green and blue (ITU-R BT.709)
@@ -50,18 +50,16 @@ def see_sky(direction_W: Vec3, light: Light = DAYLIGHT) -> View:
     return View(NEVER, float(SKY), float(SKY), sky_radiance(direction_W, light), ZERO)
 
 
-def see_surface(
-    view: View, distance: Scalar, point: SurfacePoint, point_W: Vec3, look: Look, light: Light = DAYLIGHT
-) -> View:
+def see_surface(view: View, hit: Hit, ray: Ray, look: Look, light: Light = DAYLIGHT) -> View:
     """Return the view with a surface where its distance is less than that of the view."""
-    is_nearer = distance < view.distance
+    is_nearer, point = hit.distance < view.distance, hit.point
     colour = texture_colour(point.u, point.v, look.appearance)
     candidate = View(
-        distance,
+        hit.distance,
         look.instance,
         look.class_number,
         surface_radiance(colour, point.normal_W, light),
-        look.v_W + cross(look.omega_W, point_W - look.p_W),
+        look.v_W + cross(look.omega_W, ray.p_W + ray.direction_W * hit.distance - look.p_W),
     )
     pairs = zip(flatten(candidate), flatten(view), strict=True)
     nearer: View = unflatten(view, (where(is_nearer, a, b) for a, b in pairs))

@@ -1,15 +1,16 @@
-"""The images of the cameras of a group's drones."""
+"""The cameras of a flight: readings and images of all drones of a group at once."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3
-from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.types import State
-from samara.sensors.camera import CameraModel, CameraReading, SeenDrone, observe_gates, render
+from samara.sensors.camera import CameraModel, SeenDrone, noise_normals, observe_gates, render
+from samara.sim.camera_corners import CornerObserver
+from samara.sim.camera_images import ImageRenderer, Noise
 from samara.sim.gate_detectors import rendered_model
 from samara.sim.ray_sensors import STATE_TEMPLATE, blind_rays
 from samara.vehicles.shape import bounding_box
@@ -24,41 +25,77 @@ class CameraRenderer:
 
     def __init__(self) -> None:
         self._corners: list[tuple[Vec3, Vec3]] | None = None  # lowest and highest corners of all drones, in body axes
+        self._renderers: dict[tuple[CameraModel, int], ImageRenderer] = {}
+        self._observers: dict[CameraModel, CornerObserver] = {}
 
     def render(self, fleet: "Fleet", group: "Group", rows: "SensorRows") -> list[tuple[Array, dict[str, Array]]]:
         """Return the reading and the images of each drone of a group."""
-        sensor, tick, frames = rows.sensor, fleet.tick("sensor"), []
-        model: CameraModel = rendered_model(sensor.model)
-        for column, index in enumerate(group.drones):
-            state: State = unflatten(STATE_TEMPLATE, iter(group.slots["state"][:13, column].tolist()))
-            environment = unflatten(
-                group.templates["environment"], iter(group.slots["environment"][:, column].tolist())
-            )
-            drones = self._other_drones(fleet, index, len(model.instance_names))
-            number = int(group.drone_numbers[column])
-            image_normals = None
-            if sensor.normals_needed:
-                image_normals = normals(
-                    group.seeds[column], f"sensor {sensor.name}", number, tick, sensor.normals_needed
-                )
-            images = render(model, state, environment, image_normals, drones)
-            reading = CameraReading(
-                float(fleet.time_us // rows.period_us), observe_gates(model, state, environment, drones)
-            )
-            frames.append((np.array(flatten(reading), dtype=float), images))
+        sensor, model = rows.sensor, rendered_model(rows.sensor.model)
+        drones = self._other_drones(fleet, group, model)
+        numbers = [int(number) for number in group.drone_numbers]
+        noise = Noise(f"sensor {sensor.name}", group.seeds, numbers, fleet.tick("sensor"))
+        is_compiled = fleet.scenario.backend != "python" and ImageRenderer.can_render(model)
+        images, corners = (_compiled if is_compiled else _by_definition)(self, group, model, drones, noise)
+        frame, frames = float(fleet.time_us // rows.period_us), []
+        for column in range(len(group)):
+            drone_images = {name: image[column] for name, image in images.items()}
+            frames.append((np.array([frame, *corners[column]]), drone_images))
         return frames
 
-    def _other_drones(self, fleet: "Fleet", index: int, first_instance: int) -> list[SeenDrone]:
+    def image_renderer(self, model: CameraModel, other_drones: int) -> ImageRenderer:
+        """Return the compiled renderer of a camera."""
+        key = model, other_drones
+        if key not in self._renderers:
+            self._renderers[key] = ImageRenderer(model, other_drones)
+        return self._renderers[key]
+
+    def corner_observer(self, model: CameraModel) -> CornerObserver:
+        """Return the compiled observer of a camera's gate corners."""
+        if model not in self._observers:
+            self._observers[model] = CornerObserver(model)
+        return self._observers[model]
+
+    def _other_drones(self, fleet: "Fleet", group: "Group", model: CameraModel) -> list[list[SeenDrone]]:
+        """Return the drones that each drone of a group may see: all others of the flight."""
         if fleet.separate_flights or len(fleet.scenario.drones) < 2:
-            return []
+            return [[] for _ in group.drones]
         if self._corners is None:
             self._corners = [bounding_box(drone.vehicle) for drone in fleet.scenario.drones]
-        motions = [rows.T.tolist() for rows in (fleet.p_W, fleet.v_W, fleet.q_WB, fleet.omega_B)]
-        return [
-            SeenDrone(*self._corners[k], float(first_instance + k), Vec3(*p_W), Vec3(*v_W), Quat(*q_WB), Vec3(*omega_B))
-            for k, (p_W, v_W, q_WB, omega_B) in enumerate(zip(*motions, strict=True))
-            if k != index
+        motions = zip(*(rows.T.tolist() for rows in (fleet.p_W, fleet.v_W, fleet.q_WB, fleet.omega_B)), strict=True)
+        first = len(model.instance_names)
+        seen = [
+            SeenDrone(*self._corners[k], float(first + k), Vec3(*p_W), Vec3(*v_W), Quat(*q_WB), Vec3(*omega_B))
+            for k, (p_W, v_W, q_WB, omega_B) in enumerate(motions)
         ]
+        return [[drone for k, drone in enumerate(seen) if k != index] for index in group.drones]
+
+
+_Frames = tuple[dict[str, Array], Array]
+
+
+def _compiled(
+    cameras: CameraRenderer, group: "Group", model: CameraModel, drones: list[list[SeenDrone]], noise: Noise
+) -> _Frames:
+    """Return the images and the gate corners of all drones."""
+    motions, planes = group.slots["state"][:13], group.rows("environment.ground")
+    images = cameras.image_renderer(model, len(drones[0])).render(motions, planes, drones, noise)
+    if "gate_corners" not in model.part.outputs or not model.scene.gates:
+        return images, np.empty((len(group), 0))
+    return images, cameras.corner_observer(model).observe(motions, planes, drones)
+
+
+def _by_definition(
+    cameras: CameraRenderer, group: "Group", model: CameraModel, drones: list[list[SeenDrone]], noise: Noise
+) -> _Frames:
+    """Return the same by NumPy, drone by drone."""
+    frames, corners = [], []
+    for column, others in enumerate(drones):
+        state: State = unflatten(STATE_TEMPLATE, iter(group.slots["state"][:13, column].tolist()))
+        environment = unflatten(group.templates["environment"], iter(group.slots["environment"][:, column].tolist()))
+        normals = noise_normals(model, noise.seeds[column], noise.source, noise.drones[column], noise.tick)
+        frames.append(render(model, state, environment, normals, others))
+        corners.append(flatten(observe_gates(model, state, environment, others)))
+    return {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}, np.array(corners)
 
 
 def blind_pixels(

@@ -2,7 +2,7 @@
 
     first_hit_distance(ray, solids)                     the distance of the nearest solid [m]; 1e9 without a hit, 0 from inside
     hit_distance(ray_terms(p_W, solid), d_W, nearest)   the same for one solid, in two steps; `nearest` bounds the result
-    first_hit(ray, solids)                              the distance, the solid, and the normal and texture coordinates there
+    surface_hit(ray, solid)                             the distance of a solid, and the normal and texture coordinates there
 
 `obstacles.ray_distance` computes the same distance by Newton's method, with a clearance. Cameras and lidars need it a hundred
 thousand times a second, and these functions take about thirty operations each. The rays of an image share their origin: terms
@@ -14,7 +14,7 @@ Selections use a single comparison, which may lose a NaN; `propagate_nan` restor
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from samara.core.algebra import UP, Mat3, Vec3, cross, direction, dot, matrix_from_quat
+from samara.core.algebra import Mat3, Vec3, cross, direction, dot, matrix_from_quat
 from samara.core.ops import (
     absolute,
     asin,
@@ -28,7 +28,6 @@ from samara.core.ops import (
     where,
 )
 from samara.core.quantity import Scalar
-from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box, Capsule, Sphere, capsule_distance
 from samara.world.obstacles import NEVER, HeightMap, Ray, Solid, ray_distance
@@ -219,14 +218,6 @@ class SurfacePoint(NamedTuple):
     v: Scalar
 
 
-class Hit(NamedTuple):
-    """The first hit of a ray: its distance [m], 1e9 without one; the index of the solid, −1 without one; the surface there."""
-
-    distance: Scalar
-    index: Scalar
-    point: SurfacePoint
-
-
 class SurfaceTerms(NamedTuple):
     """The terms of the distance, and those of normal and texture coordinates, that all rays from one point share."""
 
@@ -235,25 +226,17 @@ class SurfaceTerms(NamedTuple):
     numbers: tuple[Scalar, ...] = ()
 
 
-NO_SURFACE = SurfacePoint(UP, 0.0, 0.0)
+class Hit(NamedTuple):
+    """The hit of a ray on a solid: the distance [m], and the normal and texture coordinates of the surface there."""
+
+    distance: Scalar
+    point: SurfacePoint
 
 
-def first_hit(ray: Ray, solids: Sequence[Solid]) -> Hit:
-    """Return the first hit of a ray: at `first_hit_distance`, with the solid's index, the normal and the texture coordinates."""
-    hit = Hit(NEVER, -1.0, NO_SURFACE)
-    for k, solid in enumerate(solids):
-        distance = ray_hit_distance(ray, solid, hit.distance)
-        candidate = Hit(distance, float(k), surface_point(ray, solid, distance))
-        hit = nearer_hit(candidate, hit)
-    return hit._replace(distance=propagate_nan(ray, hit.distance))
-
-
-def nearer_hit(candidate: Hit, hit: Hit) -> Hit:
-    """Return the candidate where its distance is less, else the hit."""
-    is_nearer = candidate.distance < hit.distance
-    pairs = zip(flatten(candidate), flatten(hit), strict=True)
-    nearer: Hit = unflatten(hit, (where(is_nearer, a, b) for a, b in pairs))
-    return nearer
+def surface_hit(ray: Ray, solid: Solid, nearest: Scalar = NEVER) -> Hit:
+    """Return the hit on a solid of any type, at `ray_hit_distance`; its surface is arbitrary where the distance is `nearest`."""
+    distance = ray_hit_distance(ray, solid, nearest)
+    return Hit(distance, surface_point(ray, solid, distance))
 
 
 def surface_point(ray: Ray, solid: Solid, distance: Scalar) -> SurfacePoint:
@@ -283,7 +266,7 @@ def surface_terms(p_W: Vec3, solid: Ground | Sphere | Capsule | Box) -> SurfaceT
 def _tangents(n: Vec3) -> tuple[Vec3, Vec3]:
     """a ∝ (n_z, 0, −n_x), b = n × a: x and y for an upward normal; a = x for a normal nearly along y"""
     is_regular = absolute(n.y) < 0.999
-    a = Vec3(where(is_regular, n.z, 1.0), 0.0 * n.y, where(is_regular, -n.x, 0.0))
+    a = Vec3(where(is_regular, n.z, 1.0), 0.0, where(is_regular, -n.x, 0.0))
     a = direction(a)
     return a, cross(n, a)
 
