@@ -377,14 +377,16 @@ def build_chunk(
     return [head, *data, *indexes], serialise_chunk_index(index, np.concatenate(starts).tobytes())
 
 
-def _compress(records: list[Buffer], compression: str, may_compress: Callable[[int], bool]) -> tuple[list[Buffer], str]:
-    """Return the data of a chunk and its compression, which is none if a reader would refuse the compressed data."""
-    if not compression:
-        return records, ""
-    data = COMPRESS[compression](b"".join(records))
+def _compress(
+    records: list[Buffer], compression: str, may_compress: Callable[[int], bool]
+) -> tuple[list[Buffer], str]:
+    """Return the data of a chunk and its compression: lz4, which shrinks less, or none if a reader would refuse the data."""
     size = sum(map(len, records))
-    is_accepted = may_compress(len(data)) and not is_impossible_size(len(data), size)
-    return ([data], compression) if is_accepted else (records, "")
+    for method in dict.fromkeys((compression, "lz4")) if compression else ():
+        data = COMPRESS[method](b"".join(records))
+        if may_compress(len(data)) and not is_impossible_size(len(data), size):
+            return [data], method
+    return records, ""
 
 
 def _write_heads(

@@ -33,7 +33,7 @@ from samara.record.run import DroneRecord, Run, embedded_scenario
 from samara.record.streams import SCENE_TOPIC, TRANSFORM_TOPIC, RecordedStream, RecordingError
 from samara.scenario.world import recorded_world
 from samara.sensors.camera import CameraModel
-from samara.sensors.depth_camera import DISTORTION_MODEL, Pinhole, calibration
+from samara.sensors.depth_camera import DISTORTION_MODEL, OPTICAL, Pinhole, calibration, optical_frame
 from samara.sensors.ray_sensors import MILLIMETRE, RaySensor
 from samara.sensors.sensor import Sensor
 
@@ -133,14 +133,16 @@ def _sensor_messages(topic: str, sensor: Sensor, tables: Mapping[str, RecordedSt
     delay_us, drone, table = round(1e6 * sensor.delay), topic.split("/")[1], tables[sensor.name]
     frame = f"{drone}/{sensor.name}"
     if sensor.images:
+        optical = optical_frame(drone, sensor.name)
         for image in sensor.images:
             stream = tables[f"{sensor.name}/{image.name}"]
             for time_us, pixels in zip(stream.times_us.tolist(), stream.images, strict=True):
-                message = raw_image(pixels, stream.raster.encoding, _stamp(time_us - delay_us), frame)
+                message = raw_image(pixels, stream.raster.encoding, _stamp(time_us - delay_us), optical)
                 yield TimedMessage(time_us, f"{topic}/{image.name}", message)
         for time_us in table.times_us.tolist():
-            calibration = calibration_message(sensor.model.part.camera, _stamp(time_us - delay_us), frame)
-            yield TimedMessage(time_us, f"{topic}/calibration", calibration)
+            message = calibration_message(sensor.model.part.camera, _stamp(time_us - delay_us), optical)
+            yield TimedMessage(time_us, f"{topic}/calibration", message)
+        yield TimedMessage(0, TRANSFORM_TOPIC, _optical_transform(drone, sensor))
         return
     ray_sensor = sensor.model
     for time_us, row in zip(table.times_us.tolist(), table.rows, strict=True):
@@ -148,6 +150,18 @@ def _sensor_messages(topic: str, sensor: Sensor, tables: Mapping[str, RecordedSt
         if ray_sensor.is_camera:
             yield TimedMessage(time_us, f"{topic}/image", image_message(ray_sensor, row, stamp, frame))
         yield TimedMessage(time_us, f"{topic}/points", cloud_message(ray_sensor, row, stamp, drone))
+
+
+def _optical_transform(drone: str, sensor: Sensor) -> FrameTransform:
+    """Return the constant pose of a camera's optical frame on its drone."""
+    r_B, q_BS = sensor.model.mounting
+    q = q_BS * OPTICAL
+    return FrameTransform(
+        parent_frame_id=drone,
+        child_frame_id=optical_frame(drone, sensor.name),
+        translation=Vector3(x=float(r_B.x), y=float(r_B.y), z=float(r_B.z)),
+        rotation=Quaternion(x=float(q.x), y=float(q.y), z=float(q.z), w=float(q.w)),
+    )
 
 
 def image_message(ray_sensor: RaySensor, row: Array, stamp: Timestamp, frame: str) -> RawImage:

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import Vec3, direction
+from samara.core.algebra import Quat, Vec3, direction
 from samara.core.picklable import picklable_factory
 from samara.core.quantity import Quantity, Scalar
 from samara.core.types import Array
@@ -63,6 +63,15 @@ def pinhole(width: int, height: int, fov_x: float, fov_y: float, lens: Lens = NO
 
 
 DISTORTION_MODEL = "plumb_bob"  # the name of Brown–Conrady in ROS and Foxglove
+
+
+OPTICAL = Quat(0.5, -0.5, 0.5, -0.5)
+"""Rotates optical axes (x right, y down, z ahead) into those of a camera (x ahead, y left, z up)."""
+
+
+def optical_frame(drone: str, sensor: str) -> str:
+    """Return the name of the optical frame of a drone's camera."""
+    return f"{drone}/{sensor}_optical"
 
 
 def calibration(camera: Pinhole) -> dict[str, Array]:

@@ -44,6 +44,10 @@ class SensorRows(NamedTuple):
     period_us: int
     delay_us: int
 
+    def arrives(self, time_us: int) -> bool:
+        """Whether a reading arrives at a time."""
+        return time_us >= self.delay_us and (time_us - self.delay_us) % self.period_us == 0
+
 
 class Group:
     """n drones of one structure: `slots` has an array (leaves, n) for each slot, by name.

@@ -8,11 +8,13 @@ from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.types import Array
 from samara.physics.frames import attitude_ned_frd_from_enu_flu, frd_from_flu, ned_from_enu
 from samara.record.recording import RecordingError
+from samara.record.ros2.image_topics import camera_of, image_topics
 from samara.record.ros2.messages import MAP_FRAME, CdrLayout, Ros2Topic, cdr_layout, ros_name, stamp_columns
 from samara.record.ros2.pose_topics import estimated_odometry, extract_odometry, motion_topics, setpoint_topics
 from samara.record.ros2.sensor_topics import battery_topics, sensor_mounting, sensor_topics
 from samara.record.run import DroneRecord, Run
 from samara.record.streams import LEVELS, LogLine, RecordedStream
+from samara.sensors.depth_camera import OPTICAL, optical_frame
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor
 
 
@@ -39,7 +41,11 @@ def run_topics(run: Run, sensors: Mapping[str, Sequence[Sensor]] | None = None) 
 def drone_topics(drone_record: DroneRecord, sensors: Sequence[Sensor]) -> list[Ros2Topic]:
     """Return the topics of one drone with standard types."""
     drone, tables = ros_name(drone_record.name), drone_record.tables
-    topics = [*motion_topics(tables, drone), *sensor_topics(tables, drone, sensors)]
+    topics = [
+        *motion_topics(tables, drone),
+        *sensor_topics(tables, drone, sensors),
+        *image_topics(tables, drone, sensors),
+    ]
     names = {topic.name for topic in topics}
     topics += [topic for topic in battery_topics(tables, drone) if topic.name not in names]
     if "reference" in tables and len(tables["reference"].rows):
@@ -116,7 +122,11 @@ def static_transforms(estimated: Mapping[str, bool], sensors: Mapping[str, Seque
         for sensor in sensors.get(name, ()):
             mounting = sensor_mounting(sensor)
             if mounting is not None:
-                transforms.append(_static_transform(f"{drone}/base_link", f"{drone}/{ros_name(sensor.name)}", mounting))
+                frame = f"{drone}/{ros_name(sensor.name)}"
+                transforms.append(_static_transform(f"{drone}/base_link", frame, mounting))
+                if camera_of(sensor) is not None:
+                    optical = optical_frame(drone, ros_name(sensor.name))
+                    transforms.append(_static_transform(frame, optical, Mounting(q_BS=OPTICAL)))
     return cdr_layout("tf2_msgs/TFMessage", transforms=transforms) if transforms else None
 
 

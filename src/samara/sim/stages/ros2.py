@@ -13,11 +13,20 @@ from samara.link.ros2.node import Publisher, Ros2Node
 from samara.physics.types import BODY_STATE_SIZE
 from samara.record.derived_outputs import compiled_outputs, output_fields
 from samara.record.flight_streams import STATUS_FIELDS
+from samara.record.image_stream import ImageFormat
+from samara.record.ros2.image_topics import (
+    camera_info_layout,
+    camera_of,
+    image_columns,
+    image_layout,
+    published_images,
+)
 from samara.record.ros2.messages import MAP_FRAME, CdrLayout, CdrTemplate, cdr_layout, ros_name, xyzw
 from samara.record.ros2.pose_topics import OdometryData, level_attitude, odom_in_map, odometry_columns
 from samara.record.ros2.sensor_topics import SensorMessage, battery_messages, sensor_messages
 from samara.record.ros2.topics import log_layout, numbers_layout, static_transforms
 from samara.record.streams import RecordedStream
+from samara.sensors.depth_camera import optical_frame
 from samara.sim.external_setpoints import YAW, YAW_RATE, P, V
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group, SensorRows
@@ -75,6 +84,14 @@ class DronePublisher:
         stamp_values = list(stamp) if self._stamp else []
         for k in range(len(rows)) if selected is None else selected:
             self._publishers[k].publish(self._forms[k].fill(stamp_values + rows[k]))
+
+    def publish_packed(self, stamp: Sequence[int], columns: Mapping[str, Array]) -> None:
+        """Publish images of the drones: bytes by path, (drones, n)."""
+        seconds, nanos = stamp
+        for k, (publisher, layout) in enumerate(zip(self._publishers, self._layouts, strict=True)):
+            numbers = {f"{STAMP}.sec": [seconds], f"{STAMP}.nanosec": [nanos]}
+            packed = layout.pack(1, {**numbers, **{path: values[k : k + 1] for path, values in columns.items()}})
+            publisher.publish(packed[0].tobytes())
 
 
 Stamp = tuple[int, int]
@@ -217,10 +234,28 @@ class _GroupPublishers:
                 ),
             ]
         self._readings: list[tuple[SensorRows, SensorMessage, DronePublisher]] = []
-        for rows in (
-            sensor_rows for sensor_rows in group.sensors if not is_ray_sensor(sensor_rows.sensor)
-        ):  # images are not published
+        self._images: list[tuple[SensorRows, str, ImageFormat, DronePublisher]] = []
+        self._calibrations: list[tuple[SensorRows, DronePublisher]] = []
+        for rows in group.sensors:
             sensor, sensor_topic = rows.sensor, ros_name(rows.sensor.name)
+            for output, (key, image) in published_images(sensor).items():
+                publisher = create_publisher(
+                    f"{sensor_topic}/{output}",
+                    lambda drone, image=image, sensor=sensor: image_layout(
+                        image, optical_frame(drone, ros_name(sensor.name))
+                    ),
+                )
+                self._images.append((rows, key, image, publisher))
+            if (camera := camera_of(sensor)) is not None:
+                publisher = create_publisher(
+                    f"{sensor_topic}/camera_info",
+                    lambda drone, camera=camera, sensor=sensor: camera_info_layout(
+                        camera, optical_frame(drone, ros_name(sensor.name))
+                    ),
+                )
+                self._calibrations.append((rows, publisher))
+            if is_ray_sensor(sensor):
+                continue
             readings_by_drone = [sensor_messages(sensor.fields, f"{drone}/{sensor_topic}", sensor) for drone in names]
             for reading_index, reading in enumerate(readings_by_drone[0]):
                 layouts = [
@@ -294,11 +329,17 @@ class _GroupPublishers:
 
     def publish_readings(self, time_us: int) -> None:
         """Publish the readings that arrive now, with the time at which they were sampled."""
+        for rows, key, image, publisher in self._images:
+            if rows.arrives(time_us):
+                values = self._group.images[key].reshape(len(self._names), -1) if key else rows.reading.T
+                publisher.publish_packed(_stamp(time_us - rows.delay_us), image_columns(values, image))
+        for rows, publisher in self._calibrations:
+            if rows.arrives(time_us):
+                publisher.publish_packed(_stamp(time_us - rows.delay_us), {})
         for rows, reading, publisher in self._readings:
-            sample_us = time_us - rows.delay_us
-            if sample_us < 0 or sample_us % rows.period_us:
+            if not rows.arrives(time_us):
                 continue
-            sensor = rows.sensor
+            sample_us, sensor = time_us - rows.delay_us, rows.sensor
             table = RecordedStream(sensor.fields, sensor.units, "", np.empty(0), rows.reading.T)
             valid_drones = None if reading.valid is None else np.flatnonzero(reading.valid(table)).tolist()
             publisher.publish(_stamp(sample_us), reading.columns(table), valid_drones)
