@@ -61,7 +61,9 @@ def render(
     camera: Annotated[
         str | None,
         option(
-            "--camera", "Camera: chase, fixed, top or onboard; default: chase, for pictures and several drones fixed."
+            "--camera",
+            "Camera: chase, fixed, top, onboard, or a recorded sensor such as eye or eye/depth; default: chase, for "
+            "pictures and several drones fixed.",
         ),
     ] = None,
     drone: Annotated[str, option("--drone", "Drone to follow; default: the first.")] = "",

@@ -45,6 +45,7 @@ from samara.view.film.camera import (
     visible_area,
     visible_lines,
 )
+from samara.view.film.sensor_film import SensorFilm, recorded_views
 from samara.view.plot.signals import motor_command_limits
 
 if TYPE_CHECKING:
@@ -78,7 +79,11 @@ BLADE_SPEED = 23.0  # [rad/s]: drawn speed of blades, slow enough to show the di
 
 
 class Film(NamedTuple):
-    """Settings of a film: frames per second, size [px], playback speed, camera, followed drone, start and stop [s]."""
+    """Settings of a film: frames per second, size [px], playback speed, camera, followed drone, start and stop [s].
+
+    The camera is "chase", "fixed", "top", "onboard", or a recorded camera or lidar of the drone: its name, or one of its
+    outputs, "eye/depth".
+    """
 
     fps: float = 30.0
     size: tuple[int, int] = (960, 720)
@@ -133,7 +138,7 @@ def render(run: Run, path: str | Path, film: Film | None = None, progress: Progr
         film.fps if ending == ".mp4" else 100.0 / max(2, round(100.0 / film.fps))
     )  # GIF delays are in hundredths of a second
     times = frame_times(run, film._replace(fps=fps))
-    scene = FilmScene(run, film)
+    scene = _film_source(run, film)
     frames = FilmFrames(film.size, fps, len(times), lambda k: scene.frame(float(times[k])), progress)
     with atomic_write(path) as temporary:
         write(temporary, frames)
@@ -149,11 +154,11 @@ def require_film(film: Film, run: Run) -> None:
         raise ValueError(f"speed is {film.speed:g}; expected a number above 0: 2 is twice real time")
     if not (16 <= width <= MAX_PIXELS and 16 <= height <= MAX_PIXELS) or width % 2 or height % 2:
         raise ValueError(f"size is {width}x{height}; expected even numbers from 16 to {MAX_PIXELS}, such as 960x720")
-    if film.camera not in CAMERAS:
-        raise ValueError(f"no camera {film.camera!r}; expected one of {', '.join(CAMERAS)}")
     names = [track.name for track in run.drone_records]
     if film.drone and film.drone not in names:
         raise ValueError(f"no drone {film.drone!r}; expected one of {', '.join(names)}")
+    if film.camera not in CAMERAS and film.camera not in (views := recorded_views(run, film.drone)):
+        raise ValueError(f"no camera {film.camera!r}; expected one of {', '.join((*CAMERAS, *views))}")
     first, last = float(run.drone_records[0].time[0]), float(run.drone_records[0].time[-1])
     if not film.start < min(film.stop, last) or film.stop <= first:
         raise ValueError(
@@ -173,10 +178,19 @@ def strobe(run: Run, film: Film) -> Array:
     """Render one picture (height, width, 3): the end of the film, and for few drones also poses at equal intervals."""
     require_film(film, run)
     first, last = frame_times(run, film._replace(fps=1e3))[[0, -1]]
+    if film.camera not in CAMERAS:
+        return _film_source(run, film).frame(float(last))
     moments = (
         np.linspace(first, last, STROBE_POSES)[:-1].tolist() if len(run.drone_records) <= MAX_STROBED_DRONES else []
     )
     return FilmScene(run, film).frame(float(last), moments)
+
+
+def _film_source(run: Run, film: Film) -> "FilmScene | SensorFilm":
+    """Return what draws the frames: the scene, or a recorded camera's pictures."""
+    if film.camera in CAMERAS:
+        return FilmScene(run, film)
+    return SensorFilm(recorded_views(run, film.drone)[film.camera], film.size)
 
 
 # Files ------------------------------------------------------------------------------------------------------------------
