@@ -17,8 +17,8 @@ from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.snapshot import Faults
 from samara.scenario.timeline import MICROSECONDS
-from samara.scenario.world import World, camera_scene
-from samara.sensors.registry import attach_scene, attach_view, fault_names
+from samara.scenario.world import World
+from samara.sensors.registry import attach_scene, fault_names
 from samara.sensors.sensor import RayScene, Sensor
 from samara.vehicles.defaults import release_load
 from samara.vehicles.payload import with_payload
@@ -149,9 +149,6 @@ def drone_setup(
         ground = scenario.environment.ground if world.terrain is None else None
         scene = RayScene(tuple(solid.solid for solid in world.obstacles), ground)
         sensors = tuple(attach_scene(sensor, scene, world.terrain) for sensor in sensors)
-    if any(sensor.images for sensor in sensors):
-        view = camera_scene(world, scenario.environment.ground)
-        sensors = tuple(attach_view(sensor, view) for sensor in sensors)
     motor_map = tuple(np.argsort(drone.motor_map).tolist()) if drone.motor_map else ()
     drone_controller = drone.controller if controller is None else controller
     return DroneSetup(
