@@ -144,7 +144,7 @@ def test_a_failed_camera(perfect, mode):
 
 def test_a_detector_is_read_from_the_scenario():
     scenario = parse_scenario(FLIGHT.format(outputs=ALL, more=DETECTOR, duration=1.0), "gates.toml")
-    (sensor,) = scenario.flight_sensors(scenario.drones[0])
+    (sensor,) = scenario.drones[0].sensors
     assert sensor.model.part.detector.miss_rate == 0.3 != PERFECT_DETECTOR.miss_rate
     assert sensor.delay == pytest.approx(0.04)
     assert len(CameraReading._fields) == 2 and len(sensor.fields) == 1 + 2 * 4 * 3

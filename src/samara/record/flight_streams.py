@@ -192,8 +192,8 @@ def is_reading(table: RecordedStream) -> bool:
     return table.schema_name.startswith(SENSOR_SCHEMA_PREFIX)
 
 
-def drone_streams(drone: Drone, sensors: Sequence[Sensor] = ()) -> dict[str, Stream]:
-    """Return the streams of a drone's recording, by their short names; `sensors` are those of its flight."""
+def drone_streams(drone: Drone) -> dict[str, Stream]:
+    """Return the streams of a drone's recording, by their short names."""
     commands = [f"motor[{i}]" for i in range(len(drone.vehicle.rotors))] or ["thrust", "tau_B.x", "tau_B.y", "tau_B.z"]
     commands += [f"servo[{k}]" for k in range(len(drone.vehicle.servos))]
     fields = {
@@ -226,7 +226,7 @@ def drone_streams(drone: Drone, sensors: Sequence[Sensor] = ()) -> dict[str, Str
         variance_fields = tuple(leaf_names(Variances()))
         units = tuple(VARIANCE_UNITS[field.partition(".")[0]] for field in variance_fields)
         streams["variance"] = Stream(f"/{drone.name}/variance", variance_fields, units, "samara.Variance")
-    for sensor in sensors:
+    for sensor in drone.sensors:
         if sensor.name in streams:
             raise ValueError(f"{drone.name} has a sensor called {sensor.name!r}, the name of another stream")
         schema_name = f"{SENSOR_SCHEMA_PREFIX}{sensor.name}"

@@ -64,7 +64,7 @@ def recorded_vision_sensors(run: Run) -> dict[str, tuple[Sensor, Mapping[str, Re
         tables = next(
             (drone_record.tables for drone_record in run.drone_records if drone_record.name == drone.name), {}
         )
-        for sensor in scenario.flight_sensors(drone):
+        for sensor in drone.sensors:
             if is_vision_sensor(sensor) and sensor.name in tables:
                 vision_sensors[f"/{drone.name}/{sensor.name}"] = sensor, tables
     return vision_sensors

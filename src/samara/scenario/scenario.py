@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samara.control.registry import ControllerSpec, controller_name
@@ -18,8 +18,8 @@ from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.events import Event
 from samara.scenario.timeline import Rates
 from samara.scenario.world import World, camera_scene
-from samara.sensors.registry import attach_scene, attach_view
-from samara.sensors.sensor import RayScene, Sensor
+from samara.sensors.registry import attach_view
+from samara.sensors.sensor import Sensor
 from samara.sensors.site import HOME, Site
 from samara.wind.sources import NoWind, WindSource
 
@@ -110,6 +110,16 @@ class Scenario:
     backend: str = "llvm"
     home: Site = HOME
 
+    def __post_init__(self) -> None:
+        """Attach the view of the world to the drones' cameras: their readings depend on its gates."""
+        if any(sensor.images for drone in self.drones for sensor in drone.sensors):
+            view = camera_scene(self.world, self.environment.ground)
+            drones = (
+                replace(drone, sensors=tuple(attach_view(sensor, view) for sensor in drone.sensors))
+                for drone in self.drones
+            )
+            object.__setattr__(self, "drones", tuple(drones))
+
     def __repr__(self) -> str:
         """Name and description, then drones, duration, wind, sensors and what else there is, a line each."""
         fleet = Counter(f"{drone.vehicle.name}, {drone.controller_name}" for drone in self.drones).most_common()
@@ -137,19 +147,6 @@ class Scenario:
             height, home_density=self.environment.air_density, home_altitude=self.home.origin.altitude
         )
         return self.environment._replace(air_density=density)
-
-    def flight_sensors(self, drone: Drone) -> tuple[Sensor, ...]:
-        """Return the sensors of a drone with what they detect of the world."""
-        world, sensors = self.world, drone.sensors
-        if world.obstacles or world.terrain is not None:
-            # Rays hit the solids and the ground plane; above a height map, its tangent plane below the drone.
-            ground = self.environment.ground if world.terrain is None else None
-            scene = RayScene(tuple(solid.solid for solid in world.obstacles), ground)
-            sensors = tuple(attach_scene(sensor, scene, world.terrain) for sensor in sensors)
-        if any(sensor.images for sensor in sensors):
-            view = camera_scene(world, self.environment.ground)
-            sensors = tuple(attach_view(sensor, view) for sensor in sensors)
-        return sensors
 
 
 def _count(things: Sequence[object], noun: str) -> list[str]:

@@ -13,6 +13,7 @@ from samara.sensors.sensor import IMU, Mounting, Sensor
 from samara.sensors.site import Site, site_from_degrees
 
 if TYPE_CHECKING:
+    from samara.sensors.camera_jax import camera_images
     from samara.sensors.depth_jax import depth_images
     from samara.sensors.detector import DetectorPart
     from samara.sensors.error_models import allan_deviation
@@ -30,6 +31,7 @@ __all__ = [
     "SensorPart",
     "Site",
     "allan_deviation",
+    "camera_images",
     "depth_images",
     "part",
     "part_names",

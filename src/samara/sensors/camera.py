@@ -52,7 +52,7 @@ from samara.sensors.sensor import (
     SensorType,
     reading_sensor,
 )
-from samara.world.appearance import DRONE_APPEARANCE, EMPTY_SCENE, GROUND, CameraScene, gate_corners
+from samara.world.appearance import DRONE_APPEARANCE, EMPTY_SCENE, GROUND, CameraScene, PlacedGate, gate_corners
 from samara.world.obstacles import Ray, Solid
 from samara.world.rays import first_hit_distance, surface_hit
 
@@ -360,16 +360,27 @@ def observe_gates(
     """Return the corners of all gates, if the camera outputs them."""
     if "gate_corners" not in model.part.outputs:
         return ()
-    solids = [environment.ground if solid is None else solid for solid, _ in scene_looks(model.scene)]
+    looks = [(environment.ground if solid is None else solid, look) for solid, look in scene_looks(model.scene)]
 
-    def observe(corner_W: Vec3) -> Corner:
+    def observe(corner_W: Vec3, own_instance: float) -> Corner:
         corner = corner_ray(corner_W, model.part, model.mounting, state)
-        others = [drone.box(corner.age)[0] for drone in drones]
-        return observe_corner(corner, first_hit_distance(corner.ray, [*solids, *others]))
+        others = [solid for solid, look in looks if look.instance != own_instance]
+        others += [drone.box(corner.age)[0] for drone in drones]
+        return observe_corner(corner, first_hit_distance(corner.ray, others))
 
     return tuple(
-        tuple(observe(corner_W) for corner_W in gate_corners(placed.gate, placed.sizes)) for placed in model.scene.gates
+        tuple(
+            observe(corner_W, gate_instance(model.scene, placed))
+            for corner_W in gate_corners(placed.gate, placed.sizes)
+        )
+        for placed in model.scene.gates
     )
+
+
+def gate_instance(scene: CameraScene, placed: PlacedGate) -> float:
+    """Return the instance of a gate's own bars, which hide none of its corners; −1 if the scene has none."""
+    names = scene.instance_names
+    return float(names.index(placed.name)) if placed.name in names else -1.0
 
 
 def require_part(part: CameraPart) -> None:

@@ -21,6 +21,7 @@ from samara.world.obstacles import NEVER, Ray
 from samara.world.rays import Hit
 
 GREY_LEVELS = 255.0
+MIN_FLOW_DISTANCE = 1e-3  # [m]: a camera inside a solid has a finite flow
 LUMINANCE = Vec3(0.2126, 0.7152, 0.0722)  # of linear red, green and blue (ITU-R BT.709)
 
 
@@ -98,7 +99,8 @@ def optical_flow(
     J is the Jacobian of the lens distortion.
     """
     v_relative_B = rotate_inverse(state.q_WB, view.v_W - state.v_W) - cross(state.omega_B, mounting.r_B)
-    v_S = rotate_inverse(mounting.q_BS, v_relative_B) / view.distance
+    distance = where(view.distance > MIN_FLOW_DISTANCE, view.distance, MIN_FLOW_DISTANCE)
+    v_S = rotate_inverse(mounting.q_BS, v_relative_B) / distance
     v = v_S - cross(rotate_inverse(mounting.q_BS, state.omega_B), direction_S)
     x, y = -direction_S.y / direction_S.x, -direction_S.z / direction_S.x
     x_rate, y_rate = (-v.y - x * v.x) / direction_S.x, (-v.z - y * v.x) / direction_S.x

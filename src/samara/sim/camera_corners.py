@@ -19,6 +19,7 @@ from samara.sensors.camera import (
     CornerRay,
     SeenDrone,
     corner_ray,
+    gate_instance,
     observe_corner,
     scene_looks,
 )
@@ -68,9 +69,14 @@ class CornerObserver:
         self._corners = np.array(
             [corner for placed in model.scene.gates for corner in gate_corners(placed.gate, placed.sizes)]
         ).reshape(-1, 3)
+        own = np.array([gate_instance(model.scene, placed) for placed in model.scene.gates for _ in range(4)])
         self._groups: dict[str, list[Any]] = {}
-        for solid, _ in scene_looks(model.scene):
-            self._groups.setdefault("plane" if solid is None else classify_solid(solid), []).append(solid)
+        instances: dict[str, list[float]] = {}
+        for solid, look in scene_looks(model.scene):
+            shape = "plane" if solid is None else classify_solid(solid)
+            self._groups.setdefault(shape, []).append(solid)
+            instances.setdefault(shape, []).append(look.instance)
+        self._own = {shape: own[:, None] == np.array(numbers) for shape, numbers in instances.items()}
         self._machines: dict[Any, Machine] = {}
 
     def observe(self, motions: Array, planes: Array, drones: Sequence[Sequence[SeenDrone]] = ()) -> Array:
@@ -89,24 +95,26 @@ class CornerObserver:
             for k, solid in enumerate(solids):
                 if solid is None:  # the plane below each drone
                     held[:, :, k] = np.repeat(planes, corners, axis=1)
-            nearest = np.minimum(nearest, self._distances(shape, False, inputs, held))
+            distances = self._distances(shape, False, inputs, held)
+            distances[np.tile(self._own[shape], (n, 1))] = NEVER
+            nearest = np.minimum(nearest, distances.min(axis=1))
         if drones and drones[0]:
             others = np.moveaxis(np.array([[flatten(drone) for drone in seen] for seen in drones], dtype=float), -1, 0)
-            nearest = np.minimum(nearest, self._distances("box", True, inputs, np.repeat(others, corners, axis=1)))
+            distances = self._distances("box", True, inputs, np.repeat(others, corners, axis=1))
+            nearest = np.minimum(nearest, distances.min(axis=1))
         reading = self._machine("read", _reading_code(), lanes)
         reading.held_inputs[:-1], reading.held_inputs[-1] = project.carry, nearest
         reading.run()
         return np.ascontiguousarray(reading.carry.T).reshape(n, -1)
 
     def _distances(self, shape: str, moves: bool, inputs: Array, held: Array) -> Array:
-        """Return the least distance of a group of surfaces along each ray."""
+        """Return the distance of each surface of a group along each ray: (rays, surfaces)."""
         count, lanes, members = held.shape
         machine = self._machine((shape, moves), _distance_code(shape, moves), lanes * members)
         machine.held_inputs[:7] = np.repeat(inputs, members, axis=1)
         machine.held_inputs[7:] = held.reshape(count, -1)
         machine.run()
-        least: Array = machine.carry[0].reshape(lanes, members).min(axis=1)
-        return least
+        return machine.carry[0].reshape(lanes, members).copy()
 
     def _machine(self, name: Any, code: CompiledStep, lanes: int) -> Machine:
         if name not in self._machines or self._machines[name].n != lanes:

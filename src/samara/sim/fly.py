@@ -281,7 +281,7 @@ def scenario_streams(scenario: Scenario) -> list[Stream]:
         identity = drone.vehicle, drone.controller, drone.estimator, drone.sensors, drone.autopilot
         key = tuple(map(id, identity))
         if key not in streams_by_identity:
-            streams_by_identity[key] = drone_streams(drone, scenario.flight_sensors(drone))
+            streams_by_identity[key] = drone_streams(drone)
         for name, stream in streams_by_identity[key].items():
             if name != "estimate" or drone.estimator.name != "truth":
                 streams.append(stream._replace(topic=f"/{drone.name}/{name}"))

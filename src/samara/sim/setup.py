@@ -18,8 +18,8 @@ from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.snapshot import Faults
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import World
-from samara.sensors.registry import fault_names
-from samara.sensors.sensor import Sensor
+from samara.sensors.registry import attach_scene, fault_names
+from samara.sensors.sensor import RayScene, Sensor
 from samara.vehicles.defaults import release_load
 from samara.vehicles.payload import with_payload
 from samara.wind.sources import WindSource
@@ -140,8 +140,15 @@ def drone_setup(
     scenario: Scenario, drone: Drone, drone_setting: DroneSetting, flight: FlightSetup, controller: Any = None
 ) -> DroneSetup:
     """Set up one drone under a setting: with its load, its battery, and sensors that detect the world's solids."""
+    world = scenario.world
     airframe = drone.vehicle if drone_setting.cable_attached else release_load(drone.vehicle)
     vehicle = with_payload(reduce_cells(airframe, drone_setting.faults.remaining_cells), drone_setting.payload)
+    sensors = drone.sensors
+    if world.obstacles or world.terrain is not None:
+        # Rays hit the solids and the ground plane; above a height map, its tangent plane below the drone.
+        ground = scenario.environment.ground if world.terrain is None else None
+        scene = RayScene(tuple(solid.solid for solid in world.obstacles), ground)
+        sensors = tuple(attach_scene(sensor, scene, world.terrain) for sensor in sensors)
     motor_map = tuple(np.argsort(drone.motor_map).tolist()) if drone.motor_map else ()
     drone_controller = drone.controller if controller is None else controller
     return DroneSetup(
@@ -149,7 +156,7 @@ def drone_setup(
         drone_controller,
         drone_setting.faults.healthy,
         drone.estimator,
-        scenario.flight_sensors(drone),
+        sensors,
         drone.model,
         motor_map,
         flight,
