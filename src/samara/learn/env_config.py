@@ -125,6 +125,15 @@ def drone_settings(setting: EnvironmentSetting) -> tuple[EnvironmentSetting, ...
     return tuple(setting._replace(task=task, drone=setting.drone._replace(team_index=k)) for k in drones)
 
 
+def require_no_images(setting: EnvironmentSetting) -> None:
+    """Raise ValueError for a task whose camera's images only environments return."""
+    if setting.task.camera is not None:
+        raise ValueError(
+            f"task {setting.task.name!r} observes the images of a camera, which environments return and trainers do not; "
+            "expected a task without a camera"
+        )
+
+
 def require_no_camera(setting: EnvironmentSetting) -> None:
     """Raise ValueError for a task with a depth camera, whose images only the gradient trainer in JAX renders."""
     if setting.task.depth_observation is not None:

@@ -30,7 +30,7 @@ from samara.core.random import derive_key
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.learn.compiled_episode import SOURCE, random_numbers
-from samara.learn.env_config import EnvironmentSetting, require_no_camera
+from samara.learn.env_config import EnvironmentSetting, require_no_camera, require_no_images
 from samara.learn.episode import Episode, StepFunctions
 from samara.learn.optimizer import Begin, Chunk, S, Update, run_in_python
 from samara.learn.policies import Layers, Weights
@@ -332,6 +332,7 @@ class CpuRollout:
         self, setting: EnvironmentSetting, parameters: "GradientHyperparameters", first: Weights | None = None
     ) -> None:
         require_no_camera(setting)
+        require_no_images(setting)
         self.parameters, self.first, self.functions = parameters, first, StepFunctions(setting)
         self.sizes = (self.functions.observation_size, *parameters.hidden, len(self.functions.action))
         self.lanes = LaneRollout(

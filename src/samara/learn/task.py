@@ -19,9 +19,11 @@ from samara.core.algebra import ZERO, Quat, Vec3
 from samara.core.ops import cos, safe_divide, safe_norm, sin
 from samara.core.quantity import Scalar
 from samara.physics.types import Command, Reference, State, Vehicle
+from samara.sensors.camera import CameraModel
 from samara.sensors.depth_camera import DepthCameraPart
 from samara.vehicles.loader import vehicle as load_vehicle
 from samara.vehicles.trim import hover
+from samara.world.appearance import CameraSurface
 from samara.world.obstacles import Solid
 
 if TYPE_CHECKING:
@@ -80,6 +82,19 @@ class DepthObservation(NamedTuple):
     solids: Callable[[Tree], tuple[Solid, ...]]
 
 
+def no_surfaces(goal: Tree) -> tuple[CameraSurface, ...]:
+    """Return no surface: an episode has those of the camera's scene only."""
+    return ()
+
+
+class CameraObservation(NamedTuple):
+    """A camera whose images are observed beside the state: its model, with the scene that is the same in all episodes, and the
+    further surfaces of an episode as a function of its goal. Their number, shapes and looks do not depend on the goal."""
+
+    model: CameraModel
+    surfaces: Callable[[Tree], tuple[CameraSurface, ...]] = no_surfaces
+
+
 class Task(NamedTuple):
     """The pure functions and constants of a task.
 
@@ -110,6 +125,7 @@ class Task(NamedTuple):
     drones: int = 1  # size of the team; an episode that ends for one drone ends for all
     practice: Callable[["Draw", TrimmedDrone], tuple[State, Tree]] | None = None
     depth_observation: DepthObservation | None = None  # camera whose depth image is appended to the observation
+    camera: CameraObservation | None = None  # camera whose images environments return beside the observation
     action_change_cost: float = 0.0  # subtracted from the reward per squared change of an action between two steps
 
     @property

@@ -8,8 +8,9 @@ The functions are those of `samara.sensors.pixels`, and the bits those of `samar
 where it cannot be: beyond the planes through the camera that bound a strip of rows or columns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ STRIP_COLUMNS, STRIP_ROWS = 16, 4  # pixels of the strips of an image in which a
 CULLING_MARGIN = 1e-6  # [m]: above the rounding of a support distance
 STATE_TEMPLATE = State(ZERO, ZERO, IDENTITY, ZERO)
 MIN_PIXELS_PER_THREAD = 16_384  # below it, 50 µs, a thread costs more than it saves
+NO_SOLIDS: Mapping[int, Array] = MappingProxyType({})
 INSTANCE = 7  # index of the instance among the fixed numbers of a surface
 
 
@@ -312,6 +314,7 @@ class ImageRenderer:
         planes: Array,
         drones: Sequence[Sequence[SeenDrone]] = (),
         noise: Noise | None = None,
+        solids: Mapping[int, Array] = NO_SOLIDS,
     ) -> dict[str, Array]:
         """Render the images of n drones.
 
@@ -320,11 +323,13 @@ class ImageRenderer:
             planes: the planes below them (6, n), seen if the scene has no ground of its own.
             drones: the other drones of each image.
             noise: the source of the noise of grey levels; None for none.
+            solids: numbers (leaves, n) of the surfaces that differ between drones, by index: 0 is the ground, 1 the first surface.
         """
         n = motions.shape[1]
         if n not in self._batches:
             self._batches.clear()
             self._batches[n] = _Batch(self, n)
+        self._batches[n].place(solids)
         return self._batches[n].render(motions, planes, drones, noise)
 
 
@@ -473,6 +478,14 @@ class _Batch:
             ]
         )
         return np.array(entries, dtype=np.int64)
+
+    def place(self, solids: Mapping[int, Array]) -> None:
+        """Set the numbers (leaves, n) of surfaces, by index."""
+        groups = list(self.renderer.groups.values())
+        for index, numbers in solids.items():
+            surface = self.renderer.surfaces[index]
+            held = self._groups[surface.group].held_inputs.reshape(-1, self.lanes, len(groups[surface.group]))
+            held[21:, :, surface.index] = numbers[:, self._image_of_lane]
 
     def render(
         self, motions: Array, planes: Array, drones: Sequence[Sequence[SeenDrone]], noise: Noise | None

@@ -21,15 +21,17 @@ from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.learn.compiled_episode import compile_episode, episode_keys, random_numbers
 from samara.learn.env_config import SettingOptions, configure_environment
+from samara.learn.episode_images import STATE, EpisodeImages
 from samara.learn.task import Task, Tree
 from samara.learn.tasks import IMAGE_FREE_TASKS
 from samara.physics.types import State, Vehicle
+from samara.sensors.sensor import ImageOutput
 
 try:
     import gymnasium
     import gymnasium.vector
     from gymnasium.error import ResetNeeded
-    from gymnasium.spaces import Box
+    from gymnasium.spaces import Box, Dict, Space
     from gymnasium.vector import AutoresetMode
     from gymnasium.vector.utils import batch_space
 except ImportError as error:
@@ -41,7 +43,7 @@ MAX_DRONE_FRACTION = 0.35  # of the half width of the image
 Info: TypeAlias = dict[str, Any]
 
 
-class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
+class VectorEnv(gymnasium.vector.VectorEnv[Any, Array, Array]):
     """A task flown by N independent drones, each with its seed.
 
     `autoreset_mode` is Gymnasium's: the next episode starts in the step after the end ("NextStep"), in the same step
@@ -77,7 +79,13 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
         self.program = compile_episode(self.setting, dtype)
         self.single_action_space = Box(-1.0, 1.0, (self.setting.action_size,), np.float32)
-        self.single_observation_space = Box(-np.inf, np.inf, (self.program.observation_size,), np.float32)
+        self.single_observation_space: Space[Any] = Box(-np.inf, np.inf, (self.program.observation_size,), np.float32)
+        self._images: EpisodeImages | None = None
+        if self.setting.task.camera is not None:
+            self._images = EpisodeImages(self.setting.task, _goal(self.program.template), num_envs)
+            spaces: dict[str, Space[Any]] = {STATE: self.single_observation_space}
+            spaces |= {image.name: _image_space(image) for image in self._images.model.images}
+            self.single_observation_space = Dict(spaces)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._keys: Array | None = None
@@ -99,7 +107,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, object] | None = None
-    ) -> tuple[Array, Info]:
+    ) -> tuple[Any, Info]:
         """Start new episodes of all drones, or of those in `reset_mask`; with a seed, drone i starts the first of seed + i."""
         super().reset(seed=seed if isinstance(seed, int) else None)
         selected = self._selected_drones(options)
@@ -109,9 +117,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._start(selected)
         return self._observations(), {}
 
-    def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, Info]:
+    def step(self, actions: ArrayLike) -> tuple[Any, Array, Array, Array, Info]:
         """Advance one period under the actions (N, size): observations, rewards, terminated, truncated, info.
 
+        The observations of a task with a camera are a dict: "state" (N, size), and images (N, rows, columns, …) by name.
         If the task's `reward` returns terms by name, `info["reward_terms"]` has an array of each.
         """
         if self._keys is None:
@@ -128,6 +137,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._age += 1
         terminated, truncated = termination_rows[0] > 0.5, self._age >= self.setting.task.steps
         rewards = reward_rows[0].astype(float)
+        self._take_images(None if self.autoreset_mode is AutoresetMode.SAME_STEP else ~is_starting)
         if is_starting.any():  # only in NEXT_STEP: their action is ignored
             self._start(np.flatnonzero(is_starting))
             terminated, truncated, rewards = (
@@ -147,10 +157,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def _restart(self, is_over: Array) -> Info:
         drones = np.flatnonzero(is_over)
         final_observations = np.full(self.num_envs, None, dtype=object)  # the layout of Gymnasium's vector environments
-        for drone, observation in zip(
-            drones.tolist(), self._last_observations[:, drones].T.astype(np.float32), strict=True
-        ):
-            final_observations[drone] = observation
+        observations = self._observations()
+        for drone in drones.tolist():
+            final_observations[drone] = _select(observations, drone, copy=True)
         self._start(drones)
         return {"final_obs": final_observations, "_final_obs": is_over, "final_info": {}, "_final_info": is_over.copy()}
 
@@ -160,6 +169,14 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._episodes[:, drones], self._last_observations[:, drones] = self.program.reset(draws)
         self._episode_index[drones] += 1
         self._age[drones] = 0
+        selected = np.zeros(self.num_envs, dtype=bool)
+        selected[drones] = True
+        self._take_images(selected)
+
+    def _take_images(self, selected: Array | None) -> None:
+        """Take the images that are due, of all drones or those selected."""
+        if self._images is not None:
+            self._images.update(self.episode.situation, self._age, selected)
 
     def _inputs(self, actions: ArrayLike) -> Array:
         array = np.asarray(actions)
@@ -176,10 +193,14 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         draws = random_numbers(self._keys, self._episode_index - 1, self._age + 1, self.program.step_draws)
         return np.concatenate([array.T, draws])
 
-    def _observations(self) -> Array:
-        """(N, size), by columns in memory: a view of the output of the compiled code, if that is float32."""
+    def _observations(self) -> Any:
+        """(N, size), by columns in memory: a view of the output of the compiled code, if that is float32.
+
+        With a camera, a dict of these and the images.
+        """
         observations = self._last_observations.T
-        return observations if observations.dtype == np.float32 else observations.astype(np.float32)
+        observations = observations if observations.dtype == np.float32 else observations.astype(np.float32)
+        return observations if self._images is None else {STATE: observations, **self._images.observe(self._age)}
 
     def _selected_drones(self, options: dict[str, object] | None) -> Array:
         """Return the indices of the drones to reset."""
@@ -209,7 +230,27 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
                 self._episode_index[drone] = 0
 
 
-class Env(gymnasium.Env[Array, Array]):
+def _goal(template: Tree) -> Tree:
+    """Return the goal of the template of an episode, with numbers that no solid has by chance."""
+    goal = template.situation.goal
+    return unflatten(goal, iter([1.0 + 0.1 * k for k in range(len(flatten(goal)))]))
+
+
+def _image_space(image: ImageOutput) -> Box:
+    """Return the space of an image: bytes as they are, floats without limits."""
+    if image.dtype == "float32":
+        return Box(-np.inf, np.inf, image.shape, np.float32)
+    return Box(0, np.iinfo(image.dtype).max, image.shape, np.dtype(image.dtype).type)
+
+
+def _select(observations: Any, drone: int, *, copy: bool = False) -> Any:
+    """Return the observation of one drone."""
+    if isinstance(observations, dict):
+        return {name: _select(values, drone, copy=copy) for name, values in observations.items()}
+    return observations[drone].copy() if copy else observations[drone]
+
+
+class Env(gymnasium.Env[Any, Array]):
     """A task flown by one drone; `render_mode="rgb_array"` draws it. The other options are those of `VectorEnv`."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012 (Gymnasium reads it from the class)
@@ -232,23 +273,23 @@ class Env(gymnasium.Env[Array, Array]):
         state: State = unflatten(self.vector_env.state, (float(leaf[0]) for leaf in flatten(self.vector_env.state)))
         return state
 
-    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Array, Info]:
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Any, Info]:
         """Start the next episode; with a seed, the first of that seed."""
         super().reset(seed=seed)
         if seed is None and not self._path:
             seed = int(self.np_random.integers(2**62))
         observations, info = self.vector_env.reset(seed=seed)
         self._path = [self.state]
-        return observations[0], info
+        return _select(observations, 0), info
 
-    def step(self, action: ArrayLike) -> tuple[Array, float, bool, bool, Info]:
+    def step(self, action: ArrayLike) -> tuple[Any, float, bool, bool, Info]:
         """Advance one period under an action: observation, reward, terminated, truncated, info."""
         observations, rewards, terminated, truncated, info = self.vector_env.step(np.asarray(action)[None])
         if self.render_mode:
             self._path.append(self.state)
         if "reward_terms" in info:
             info = {"reward_terms": {name: float(values[0]) for name, values in info["reward_terms"].items()}}
-        return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
+        return _select(observations, 0), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
 
     def render(self) -> Any:
         """Draw the drone and its path, (height, width, 3) bytes; None without a render mode."""

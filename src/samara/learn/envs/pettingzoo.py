@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from samara.core.extras import missing_extra
 from samara.core.types import Array
 from samara.learn.compiled_episode import compile_episode, episode_keys, random_numbers
-from samara.learn.env_config import SettingOptions, configure_environment
+from samara.learn.env_config import SettingOptions, configure_environment, require_no_images
 from samara.learn.task import Task
 from samara.physics.types import Vehicle
 
@@ -46,6 +46,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc, unused-ignore]
     ) -> None:
         """Configure the environment; `options` are those of `VectorEnv`, without sensing."""
         self.setting = configure_environment(task, vehicle, **options)
+        require_no_images(self.setting)
         self.program = compile_episode(self.setting, dtype, per_drone=True)
         drones = self.setting.task.drones
         self.metadata = {**self.metadata, "name": f"samara_{self.setting.task.name}"}

@@ -10,7 +10,7 @@ CPU, up to the rounding of the type.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -25,23 +25,29 @@ from samara.core.tree import flatten, unflatten
 from samara.learn.compiled_episode import SOURCE
 from samara.learn.env_config import EnvironmentSetting, SettingOptions, configure_environment, require_no_camera
 from samara.learn.episode import reset, reset_draws, step, step_draws, templates
+from samara.learn.episode_images import STATE, frame_timing, require_camera_task
 from samara.learn.task import Draw, Task, Tree
 from samara.physics.types import Vehicle
+from samara.sensors.camera_jax import camera_images
 
 
 class JaxEpisode(NamedTuple):
-    """One drone's episode: its state, the key of its random numbers, and the indices of the episode and of the step."""
+    """One drone's episode: its state, the key of its random numbers, and the indices of the episode and of the step.
+
+    `images` are those under way from a camera, (slots, rows, columns, …) by name; () without one.
+    """
 
     episode: Tree
     key: Array
     episode_index: Array
     age: Array
+    images: Any = ()
 
 
 class JaxTransition(NamedTuple):
-    """The result of a step."""
+    """The result of a step. The observation of a task with a camera is a dict: "state", and images by name."""
 
-    observation: Array
+    observation: Any
     reward: Array
     terminated: Array
     truncated: Array
@@ -58,12 +64,12 @@ class JaxEnv:
         """Return the key that a seed has in the environments on the CPU."""
         return jnp.array(derive_key(seed % 2**64, SOURCE), dtype=jnp.uint32)
 
-    def reset(self, key: Array) -> tuple[JaxEpisode, Array]:
+    def reset(self, key: Array) -> tuple[JaxEpisode, Any]:
         """Start the first episode of a JAX key, or of its two words."""
         key_words = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
         return self._start(key_words[:2].astype(jnp.uint32), jnp.uint32(0))
 
-    def restart(self, flight: JaxEpisode) -> tuple[JaxEpisode, Array]:
+    def restart(self, flight: JaxEpisode) -> tuple[JaxEpisode, Any]:
         """Start the next episode of the same key."""
         return self._start(flight.key, flight.episode_index + jnp.uint32(1))
 
@@ -77,19 +83,39 @@ class JaxEnv:
         folded_action = fold_tree((0.0,) * self.setting.action_size, list(actions), trace)
         draws = iter(fold_tree((0.0,) * len(numbers), numbers, trace))
         next_episode, (observation, reward, terminated) = step(episode, folded_action, Draw(draws), self.setting)
+        advanced = JaxEpisode(self._pack_episode(next_episode), flight.key, flight.episode_index, age, flight.images)
+        advanced, observed = self._observe(advanced, self._stack(observation))
         transition = JaxTransition(
-            self._stack(observation),
+            observed,
             self._number(unfold_leaves(reward)[0]),
             jnp.asarray(unfold_leaves(terminated)[0], bool),
             age >= self.setting.task.steps,
         )
-        return JaxEpisode(self._pack_episode(next_episode), flight.key, flight.episode_index, age), transition
+        return advanced, transition
 
-    def _start(self, key: Array, count: Array) -> tuple[JaxEpisode, Array]:
+    def _start(self, key: Array, count: Array) -> tuple[JaxEpisode, Any]:
         numbers = self._draw(key, count, jnp.uint32(0), reset_draws(self.setting))
         draws = fold_tree((0.0,) * len(numbers), numbers, new_trace(jnp.dtype(self.dtype)))
         episode, observation = reset(Draw(iter(draws)), self.setting)
-        return JaxEpisode(self._pack_episode(episode), key, count, jnp.uint32(0)), self._stack(observation)
+        first = JaxEpisode(self._pack_episode(episode), key, count, jnp.uint32(0))
+        return self._observe(first, self._stack(observation))
+
+    def _observe(self, flight: JaxEpisode, observation: Array) -> tuple[JaxEpisode, Any]:
+        """Take the image of the episode's camera if one is due; return the observation with the images that have arrived."""
+        if self.setting.task.camera is None:
+            return flight, observation
+        camera = require_camera_task(self.setting.task)
+        timing, situation = frame_timing(camera, self.setting.task.period), flight.episode.situation
+        state = _single(situation.state)
+        surfaces = [surface._replace(solid=_single(surface.solid)) for surface in camera.surfaces(situation.goal)]
+        age = flight.age.astype(jnp.int32)
+        frame, slot = timing.observed_frame(age), age // timing.every % timing.slots
+        rings, observed = {}, {STATE: observation}
+        for name, images in camera_images(state, camera.model, surfaces=surfaces).items():
+            ring = flight.images[name] if flight.images else jnp.zeros((timing.slots, *images.shape[1:]), images.dtype)
+            rings[name] = jnp.where(age % timing.every == 0, ring.at[slot].set(images[0]), ring)
+            observed[name] = jnp.where(frame < 0, 0, rings[name][frame % timing.slots]).astype(images.dtype)
+        return flight._replace(images=rings), observed
 
     def _draw(self, key: Array, count: Array, age: Array, draw_types: tuple[str, ...]) -> list[Array]:
         random_words = words((key[0], key[1]), 0, count, age, len(draw_types)) if draw_types else ()
@@ -110,6 +136,11 @@ class JaxEnv:
     @property
     def _template(self) -> Tree:
         return templates(self.setting)[0]
+
+
+def _single(tree: Tree) -> Tree:
+    """Return a tree of arrays (1,), for one drone."""
+    return unflatten(tree, iter([jnp.asarray(x)[None] for x in flatten(tree)]))
 
 
 def environment(

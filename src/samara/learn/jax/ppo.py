@@ -21,7 +21,7 @@ from samara.compiler.jax.arrays import Launch, Operand, call_kernel, load_rows, 
 from samara.compiler.jax.folding_scalar import fold_tree, new_trace, unfold_leaves
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
-from samara.learn.env_config import EnvironmentSetting, require_no_camera
+from samara.learn.env_config import EnvironmentSetting, require_no_camera, require_no_images
 from samara.learn.episode import reset, reset_draws, step, step_draws, templates
 from samara.learn.jax.rollout import ROLLED_RK4, Rows, compile_updates, fill_rows, initial_weights
 from samara.learn.optimizer import Moments, Trainer, adam, clip_norm, initial_moments, make_trainer
@@ -258,6 +258,7 @@ def ppo_trainer(
         kernel: compute a step by a Triton kernel; default: on a GPU.
     """
     require_no_camera(setting)
+    require_no_images(setting)
     check_hyperparameters(parameters)
     env = EpisodeBatch(setting, jax.default_backend() == "gpu" if kernel is None else kernel)
     return make_trainer(

@@ -23,7 +23,7 @@ from samara.control.depth_observation import BLOCK_COUNT, block_inverse_distance
 from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS, find_integrator, stage_chain, unit_quaternions
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
-from samara.learn.env_config import EnvironmentSetting
+from samara.learn.env_config import EnvironmentSetting, require_no_images
 from samara.learn.episode import Integration, StepFunctions, advance_episode
 from samara.learn.optimizer import Begin, Chunk, S, Update
 from samara.learn.policies import Layers, PolicyNetwork, Weights, dense_network
@@ -78,6 +78,7 @@ class FlatStep(NamedTuple):
 
 def flat_step(setting: EnvironmentSetting, integrator: Integration = ROLLED_RK4) -> FlatStep:
     """Return the functions of a setting with one drone and without sensors, whose step uses `integrator`."""
+    require_no_images(setting)
     scalar = StepFunctions(setting)
     episode, state, action, depth_camera = scalar.episode, scalar.state, scalar.action, setting.task.depth_observation
     conclude = _flatten_function(scalar.complete_step, state, episode, action)

@@ -15,8 +15,11 @@ from samara.core.algebra import Vec3, dot
 from samara.core.ops import cos, exp, floor, logical_and, logical_or, maximum, safe_norm, sin, where
 from samara.core.quantity import Scalar
 from samara.learn.domain_randomization import InertiaRandomization
-from samara.learn.task import Draw, Situation, Task, Tree, TrimmedDrone, add_action_cost, observe
+from samara.learn.task import CameraObservation, Draw, Situation, Task, Tree, TrimmedDrone, add_action_cost, observe
+from samara.physics.ground.solids import Capsule
 from samara.physics.types import State
+from samara.sensors.camera import CameraModel, CameraPart
+from samara.world.appearance import GATE_APPEARANCE, CameraSurface, gate_boxes
 from samara.world.gates import (
     Course,
     Gate,
@@ -33,6 +36,8 @@ from samara.world.track import Track, load_track, require_level
 
 CONE_SLOPE = 0.7  # slope of the cone in front of a gate
 FREE_OFFSET_FRACTION = 0.25  # of the opening's width: the offset from its centre without a cost
+FRAME_DEPTH_M = 0.05  # [m]: thickness of the gates' frames for a camera
+MIN_POLE_RADIUS_M = 0.01  # [m]: smallest radius of a pole for a camera
 POLE_CLEARANCE_M = 0.25  # [m]: a smaller distance has a cost
 
 
@@ -48,8 +53,10 @@ class RaceGoal(NamedTuple):
     progress: Scalar = 0.0
 
 
-def race_task(level: int = 2, track: Track | str | Path = "hall", **fields: Any) -> Task:
-    """Create the race at a level, on any track; `fields` replace fields of the task."""
+def race_task(
+    level: int = 2, track: Track | str | Path = "hall", camera: CameraPart | None = None, **fields: Any
+) -> Task:
+    """Create the race at a level, on any track; with a camera its images are observed; `fields` replace fields of the task."""
     require_level(level)
     race_track = track if isinstance(track, Track) else load_track(track)
     count, disturbance, uncertainty = len(race_track.gates), race_track.disturbance, race_track.uncertainty
@@ -154,6 +161,17 @@ def race_task(level: int = 2, track: Track | str | Path = "hall", **fields: Any)
     def termination(situation: Situation, drone: TrimmedDrone) -> Scalar:
         return logical_or(situation.goal.collided > 0.5, is_finished(situation, drone))
 
+    def surfaces(goal: RaceGoal) -> tuple[CameraSurface, ...]:
+        """Return what the camera sees: the bars of the gates, and the poles from below the ground."""
+        bars = [
+            CameraSurface(bar, GATE_APPEARANCE._replace(object_name=f"gate{k}"))
+            for k, gate in enumerate(goal.gates)
+            for bar in gate_boxes(gate, race_track.sizes, FRAME_DEPTH_M)
+        ]
+        radius = max(race_track.pole_radius, MIN_POLE_RADIUS_M)
+        poles = [CameraSurface(Capsule(Vec3(pole.x, pole.y, -1.0), pole, radius)) for pole in goal.poles]
+        return (*bars, *poles)
+
     disturbance_randomization = (
         InertiaRandomization(disturbance.mass, disturbance.inertia, disturbance.max_wind_speed) if level >= 1 else None
     )
@@ -172,6 +190,7 @@ def race_task(level: int = 2, track: Track | str | Path = "hall", **fields: Any)
         action="thrust_and_rates",
         observation_name="race",
         randomization=disturbance_randomization,
+        camera=CameraObservation(CameraModel(camera), surfaces) if camera is not None else None,
     )._replace(**fields)
 
 
