@@ -16,6 +16,7 @@ from samara.learn.envs.gym import Env, VectorEnv
 from samara.learn.episode_images import episode_model
 from samara.learn.task import CameraObservation
 from samara.learn.tasks import load_task, race_task
+from samara.physics.ground.contact import Ground
 from samara.physics.types import CALM, State
 from samara.sensors.camera import CameraModel, render
 from samara.sensors.registry import part
@@ -118,7 +119,10 @@ def test_an_episode_that_ends_starts_with_a_new_image():
 
 
 HOVER = load_task("hover")
-SCENE = CameraScene((CameraSurface(Sphere(Vec3(2.0, 0.0, 0.0), 0.4), Appearance(class_name="ball")),))
+SCENE = CameraScene(
+    (CameraSurface(Sphere(Vec3(2.0, 0.0, 0.0), 0.4), Appearance(class_name="ball")),),
+    Ground(Vec3(0.0, 0.0, -5.0)),  # the task has no ground
+)
 
 
 def reset_beside_a_ball(draw, drone):
