@@ -1,11 +1,12 @@
-"""Images of cameras, compiled: the rows of an image run through the kernels of the sky, of every solid that may be in them, and of the
+"""Images of cameras, compiled: the rows of an image run through the kernels of the sky, of every solid that may be in them,
+and of the
 image sensor.
 
     renderer = ImageRenderer(model)
     images = renderer.render(motions, planes)       # (13, n), (6, n) → {"rgb": (n, rows, columns, 3), …}
 
-The functions are those of `samara.sensors.pixels`, and the bits those of `samara.sensors.camera.render`, for every n. A solid is skipped
-where it cannot be: beyond the planes through the camera that bound a strip of rows or columns.
+The functions are those of `samara.sensors.pixels`, and the bits those of `samara.sensors.camera.render_camera`, for every n.
+A solid is skipped where it cannot be: beyond the planes through the camera that bound a strip of rows or columns.
 """
 
 from collections.abc import Sequence
@@ -333,7 +334,7 @@ class _Batch:
 
     def __init__(self, renderer: ImageRenderer, n: int) -> None:
         self.renderer, self.n = renderer, n
-        part, samples = renderer.model.part, renderer.samples
+        samples = renderer.samples
         self.bands = renderer.ages.shape[1]
         self.lanes = n * samples * self.bands  # an image, a motion sample and a row of equal age each
         ages = np.broadcast_to(renderer.ages[None], (n, samples, self.bands)).reshape(-1)
@@ -633,8 +634,8 @@ def _pixel_arrays(part: CameraPart) -> tuple[Array, Array]:
 def _strip_planes(part: CameraPart, is_rolling: bool) -> Array:
     """Normals (bands, 3, planes) of the planes through the camera that bound strips: n·x > 0 for every point seen in the strip.
 
-    They bound the strips of columns to the left and to the right, those of rows above and below, and the half-space ahead. A band of
-    a rolling shutter is one row.
+    They bound the strips of columns to the left and to the right, those of rows above and below, and the half-space ahead. A
+    band of a rolling shutter is one row.
     """
     rows, columns = part.shape
     x, y, z = (component.reshape(rows, columns) for component in CameraModel(part).directions)

@@ -234,7 +234,7 @@ class Hit(NamedTuple):
 
 
 def surface_hit(ray: Ray, solid: Solid, nearest: Scalar = NEVER) -> Hit:
-    """Return the hit on a solid of any type, at `ray_hit_distance`; its surface is arbitrary where the distance is `nearest`."""
+    """Return the hit on a solid of any type at `ray_hit_distance`; the surface means nothing at `nearest`."""
     distance = ray_hit_distance(ray, solid, nearest)
     return Hit(distance, surface_point(ray, solid, distance))
 

@@ -1,4 +1,4 @@
-"""The surroundings: the tables `[environment]`, `[ground]`, `[light]`, `[[obstacles]]`, `[[gates]]`, `[[wind]]`, and `collisions`."""
+"""The surroundings: `[environment]`, `[ground]`, `[light]`, `[[obstacles]]`, `[[gates]]`, `[[wind]]` and `collisions`."""
 
 import math
 from collections.abc import Callable
