@@ -117,7 +117,7 @@ class CameraPart(NamedTuple):
         return (1.0 / self.full_well, self.read_noise / self.full_well) if self.full_well > 0.0 else (0.0, 0.0)
 
     def row_ages(self, sample: int | None = None) -> Array:
-        """τ = T (N − k − ½)/N + (rows − 1 − r) Δ: the age of each row's rays in motion sample k, by default the middle one  [s]"""
+        """τ = T (N − k − ½)/N + (rows − 1 − r) Δ: the age of row r in motion sample k, by default the middle one  [s]"""
         count = int(self.motion_samples)
         k = (count - 1) // 2 if sample is None else sample
         return self.row_time * np.arange(int(self.height))[::-1] + self.exposure_time * (count - k - 0.5) / count

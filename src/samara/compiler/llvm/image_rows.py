@@ -36,11 +36,10 @@ from samara.compiler.trace.program import Program
 from samara.core.random import byte_normal_lanes, philox
 from samara.core.types import Array
 
-ENTRY_FIELDS = ("kernel", "varied", "stride", "row_step", "fixed", "arrays", "spans") """Of an entry, 64-bit integers: the
-address of the kernel; of its first varied number, the bytes between the numbers, and between
-those of two rows; of the fixed numbers; of the pairs (address, bytes between rows) of the pixels' inputs and outputs; of the
-spans,
-the first and last column in 32 bits of each row."""
+ENTRY_FIELDS = ("kernel", "varied", "stride", "row_step", "fixed", "arrays", "spans")
+"""Of an entry, 64-bit integers: the address of the kernel; of its first varied number, with the bytes between these numbers and
+between those of two rows; of the fixed numbers; of the pairs (address, bytes between rows) of the pixels' inputs and outputs;
+of the spans, the first and last column of each row in 32 bits."""
 STORES: dict[str, tuple[int, ir.Type]] = {
     "f64": (1, DOUBLE),
     "f32": (1, FLOAT),
