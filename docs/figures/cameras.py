@@ -127,7 +127,7 @@ def draw_cameras(folder: Path) -> None:
     speed = np.hypot(flow[..., 0], flow[..., 1])
     with samara_style() as plt:
         figure, axes = plt.subplots(2, 3, figsize=(10.0, 4.6), layout="constrained")
-        panels = [
+        panels: list[tuple[str, Any, dict[str, Any]]] = [
             ("rgb and gate_corners", images["eye/rgb"], {}),
             (
                 "segmentation",

@@ -359,6 +359,7 @@ def test_compiled_images_are_those_of_the_definition_at_every_batch_size(changes
             np.testing.assert_array_equal(alone[name][0], image, err_msg=name)
 
 
+@pytest.mark.long
 def test_images_in_jax_are_those_of_numpy():
     """Within one grey level in 99.9 % of the values, the same classes, depth and flow to single precision."""
     jax = pytest.importorskip("jax")

@@ -11,6 +11,7 @@ A solid is skipped where it cannot be: beyond the planes through the camera that
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -262,7 +263,7 @@ class _Surface(NamedTuple):
     kind: SurfaceKind
     look: Look
     group: int
-    index: int
+    member: int
 
 
 class ImageRenderer:
@@ -350,15 +351,7 @@ class _Batch:
             if not moves:
                 held[21:] = np.array([flatten(Ground() if s is None else s) for s in members], dtype=float).T[:, None]
             self._groups.append(machine)
-        threads = max(1, min(max_threads(), n * renderer.rows * renderer.columns // MIN_PIXELS_PER_THREAD))
-        rows_shares = threads if n < threads else 1
-        cuts = [renderer.rows * k // rows_shares for k in range(rows_shares + 1)]
-        image_cuts = [n * k // threads for k in range(threads + 1)] if rows_shares == 1 else [0, n]
-        self._tasks = (
-            [(range(*image_cuts[k : k + 2]), 0, renderer.rows) for k in range(threads)]
-            if rows_shares == 1
-            else [(range(n), *cuts[k : k + 2]) for k in range(rows_shares)]
-        )
+        self._tasks = _share_images(n, renderer.rows, renderer.columns)
         self._spans = np.zeros((n, samples, len(renderer.surfaces), renderer.rows, 2), dtype=np.int32)
         self._full = np.tile(np.array([0, renderer.width], dtype=np.int32), (renderer.rows, 1))
         self._visible = np.zeros(
@@ -416,7 +409,7 @@ class _Batch:
                         continue
                     flags = self._visible[image, sample, k]
                     table = self._table([*targets, (flags.ctypes.data, flags.strides[0])])
-                    varied = self._varied(surface.group, surface.index, image, sample)
+                    varied = self._varied(surface.group, surface.member, image, sample)
                     kernel = self._visibility[surface.kind.shape]
                     group.append((kernel, *varied, 0, table, spans.ctypes.data))
                 entries.append(group)
@@ -447,7 +440,7 @@ class _Batch:
                 for k, surface in enumerate(renderer.surfaces):
                     spans = self._spans[image, sample, k]
                     address = full if surface.kind.shape == "plane" else spans.ctypes.data
-                    varied = self._varied(surface.group, surface.index, image, sample)
+                    varied = self._varied(surface.group, surface.member, image, sample)
                     fixed = self._fixed[image, k].ctypes.data
                     group.append((self._code[surface.kind], *varied, fixed, surface_table, address))
                 if renderer.samples > 1:
@@ -588,6 +581,16 @@ class _Scratch:
 def _run_images(entries: Array, images: Sequence[int], first_row: int, last_row: int, tables: list[Array]) -> None:
     for image in images:
         run_rows(entries[image], first_row, last_row)
+
+
+def _share_images(n: int, rows: int, columns: int) -> list[tuple[range, int, int]]:
+    """Return a task for each thread: its images, and its first and last row of them; one image is shared by rows."""
+    threads = max(1, min(max_threads(), n * rows * columns // MIN_PIXELS_PER_THREAD))
+    if n >= threads:
+        cuts = [n * k // threads for k in range(threads + 1)]
+        return [(range(first, last), 0, rows) for first, last in pairwise(cuts)]
+    cuts = [rows * k // threads for k in range(threads + 1)]
+    return [(range(n), first, last) for first, last in pairwise(cuts)]
 
 
 @lru_cache(maxsize=8)
