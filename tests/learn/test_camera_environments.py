@@ -18,7 +18,7 @@ from samara.learn.task import CameraObservation
 from samara.learn.tasks import load_task, race_task
 from samara.physics.ground.contact import Ground
 from samara.physics.types import CALM, State
-from samara.sensors.camera import CameraModel, render
+from samara.sensors.camera import CameraModel, render_camera
 from samara.sensors.registry import part
 from samara.world.appearance import Appearance, CameraScene, CameraSurface
 from samara.world.obstacles import Sphere
@@ -39,7 +39,7 @@ def rendered(env, drone):
     situation = unflatten(episode.situation, (leaf[drone] for leaf in flatten(episode.situation)))
     state = unflatten(situation.state, (float(x) for x in flatten(situation.state)))
     model = episode_model(task.camera, unflatten(situation.goal, (float(x) for x in flatten(situation.goal))))
-    return render(model, State(*state[:4]), CALM)
+    return render_camera(model, State(*state[:4]), CALM)
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +173,27 @@ def test_trainers_refuse_images():
         ValueError, match="observes the images of a camera, which environments return and trainers do not"
     ):
         require_no_images(configure_environment(ball_task(), "crazyflie"))
+
+
+DETECTOR = DetectorPart(miss_rate=0.3, miss_time=0.1, false_rate=0.2, false_time=0.1)
+
+
+def test_a_detector_misses_gates_of_the_segmentation():
+    """At its stationary rate from the first image on; the same for each drone alone, and in every run."""
+    count = 200
+    task = race_task(level=0, camera=SEGMENTATION._replace(detector=DETECTOR))
+    perfect, env = VectorEnv(race_task(level=0, camera=SEGMENTATION), count), VectorEnv(task, count)
+    truth, detected = perfect.reset(seed=0)[0]["segmentation"], env.reset(seed=0)[0]["segmentation"]
+    gate = truth == 3
+    assert np.array_equal(truth[0], truth[1]) and np.any(gate)  # level 0: all start at the same place
+    unseen = ((detected == 3) & gate).sum(axis=(1, 2)) < gate.sum(axis=(1, 2))
+    rate = 1.0 - (1.0 - DETECTOR.miss_rate) ** len(GATES_IN_VIEW)
+    assert abs(unseen.mean() - rate) < 4.0 * np.sqrt(rate * (1.0 - rate) / count)
+    assert np.any((detected == 3) & ~gate)
+    assert np.array_equal(detected, VectorEnv(task, count).reset(seed=0)[0]["segmentation"])
+    single, _ = Env(task).reset(seed=5)
+    assert np.array_equal(single["segmentation"], detected[5])
+    assert set(single) == {"state", "segmentation"}
 
 
 @pytest.mark.long

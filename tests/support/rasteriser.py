@@ -1,5 +1,7 @@
 """An independent renderer: triangles of meshes, projected and filled with a depth buffer. It shares no code with Samara."""
 
+from itertools import pairwise
+
 import numpy as np
 
 NEAR = 0.05  # [m]: triangles are cut there
@@ -39,10 +41,7 @@ def round_mesh(start, end, radius, meridians=48, rings=12):
     latitudes = np.linspace(-np.pi / 2, 0, rings)
     levels = [start + radius * (np.cos(t) * circle + np.sin(t) * z) for t in latitudes]
     levels += [end + radius * (np.cos(t) * circle - np.sin(t) * z) for t in latitudes[::-1]]
-    quads = [
-        np.stack([low[:-1], low[1:], high[1:], high[:-1]], axis=1)
-        for low, high in zip(levels, levels[1:], strict=False)
-    ]
+    quads = [np.stack([low[:-1], low[1:], high[1:], high[:-1]], axis=1) for low, high in pairwise(levels)]
     return np.concatenate(quads)
 
 
@@ -62,7 +61,6 @@ def rasterise(meshes, position, turn, matrix, shape):
 
     `meshes` are (number, polygons (n, k, 3)); `matrix` is that of OpenCV, for pixel centres at whole numbers.
     """
-    rows, columns = shape
     numbers, depth = np.zeros(shape, int), np.full(shape, np.inf)
     for number, polygons in meshes:
         for polygon in (polygons - position) @ turn:

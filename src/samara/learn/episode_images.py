@@ -5,17 +5,30 @@ are 0. A ring of `slots` images holds those under way.
 """
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from samara.core.ops import where
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.learn.task import CameraObservation, Situation, Task, Tree
 from samara.physics.ground.contact import Ground
 from samara.sensors.camera import CameraModel
+from samara.sensors.detector import (
+    PERFECT_DETECTOR,
+    TRACK_NORMALS,
+    GateTrack,
+    advance_track,
+    detect_segmentation,
+    initial_track,
+)
 from samara.sim.camera_images import ImageRenderer
+from samara.world.appearance import CLASS_NAMES, SKY
 
+DrawNumbers: TypeAlias = Callable[[tuple[str, ...]], Array]
+DETECTOR_KEY = 0x9E3779B9  # the detector's random numbers have the keys of the episodes, xor this
 STATE = "state"  # key of the task's own observation, beside the images
 
 
@@ -70,6 +83,62 @@ def episode_model(camera: CameraObservation, goal: Tree) -> CameraModel:
     return camera.model._replace(scene=scene)
 
 
+class GateDetection(NamedTuple):
+    """What a camera's detector needs in an environment: its camera, which also renders instances, and the instances of gates."""
+
+    model: CameraModel
+    instances: tuple[int, ...]
+    dt: float  # [s] between images
+
+    @property
+    def draws(self) -> tuple[str, ...]:
+        """The distributions of the random numbers of an image: none without an imperfect detector."""
+        return ("normal",) * (TRACK_NORMALS * len(self.instances))
+
+    def initial(self) -> list[GateTrack]:
+        """Return tracks of zeros."""
+        return [GateTrack() for _ in self.instances]
+
+    def advance(self, tracks: Sequence[GateTrack], numbers: Sequence[Any], is_first: Any, is_due: Any) -> list[GateTrack]:
+        """Return the tracks at an image if one `is_due`; the first of an episode is drawn from the stationary distribution."""
+        part, advanced = self.model.part, []
+        for k, track in enumerate(tracks):
+            draws = numbers[TRACK_NORMALS * k : TRACK_NORMALS * (k + 1)]
+            first = initial_track(draws, part.detector, part.camera)
+            later = advance_track(track, draws, part.detector, part.camera, self.dt)
+            leaves = zip(first, later, track, strict=True)
+            advanced.append(GateTrack(*(where(is_due, where(is_first, a, b), c) for a, b, c in leaves)))
+        return advanced
+
+    def detect(self, images: dict[str, Any], tracks: Sequence[GateTrack]) -> dict[str, Any]:
+        """Return the camera's images, with the segmentation as the detector reports it; tracks have arrays (…, 1, 1)."""
+        if self.instances:
+            segmentation, instance = images["segmentation"], images["instance"]
+            label = float(CLASS_NAMES.index("gate"))
+            images = images | {
+                "segmentation": detect_segmentation(segmentation, instance, self.instances, tracks, float(SKY), label)
+            }
+        return {name: image for name, image in images.items() if name in self.model.part.outputs}
+
+    @property
+    def rendered(self) -> CameraModel:
+        """The camera with the outputs that are rendered."""
+        outputs = self.model.part.outputs
+        if not self.instances or "instance" in outputs:
+            return self.model
+        return self.model._replace(part=self.model.part._replace(outputs=(*outputs, "instance")))
+
+
+def gate_detection(camera: CameraObservation, model: CameraModel, period: float) -> GateDetection:
+    """Return the detection of the gates of an episode's scene: the objects of class "gate"."""
+    names: dict[str, None] = {}
+    if model.part.detector != PERFECT_DETECTOR and "segmentation" in model.part.outputs:
+        looks = (surface.appearance for surface in model.scene.surfaces)
+        names = dict.fromkeys(look.object_name for look in looks if look.class_name == "gate" and look.object_name)
+    instances = tuple(model.instance_names.index(name) for name in names)
+    return GateDetection(model, instances, frame_timing(camera, period).every * period)
+
+
 class EpisodeImages:
     """The images of N drones on the CPU: `update` takes those that are due, and `observe` returns those that have arrived."""
 
@@ -78,17 +147,22 @@ class EpisodeImages:
         self._camera = require_camera_task(task)
         self.timing = frame_timing(self._camera, task.period)
         self._first_surface = 1 + len(self._camera.model.scene.surfaces)  # the first is the ground
-        self.model = episode_model(self._camera, goal)
+        self.detection = gate_detection(self._camera, episode_model(self._camera, goal), task.period)
+        self.model = self.detection.model
         if not ImageRenderer.can_render(self.model):
             raise ValueError(f"task {task.name!r}: its camera sees a height map; expected other solids")
-        self._renderer = ImageRenderer(self.model)
+        self._renderer = ImageRenderer(self.detection.rendered)
         self._planes = np.repeat(np.array(flatten(Ground()))[:, None], count, axis=1)
         self._rings = {
             image.name: np.zeros((self.timing.slots, count, *image.shape), image.dtype) for image in self.model.images
         }
+        self._tracks = self.detection.initial()
 
-    def update(self, situation: Situation, age: Array, selected: Array | None = None) -> None:
-        """Take the images that are due at the ages of the episodes in steps, of all drones or those selected (N,)."""
+    def update(self, situation: Situation, age: Array, selected: Array | None, draws: DrawNumbers) -> None:
+        """Take the images that are due at the ages of the episodes in steps, of all drones or those selected (N,).
+
+        `draws(distributions)` returns random numbers (distributions, N) of this step.
+        """
         due = age % self.timing.every == 0
         due = due if selected is None else due & selected
         if not due.any():
@@ -101,9 +175,13 @@ class EpisodeImages:
             for k, surface in enumerate(self._camera.surfaces(situation.goal))
         }
         motions = np.array([np.broadcast_to(x, count) for x in flatten(situation.state)[:13]], dtype=float)
+        images = self._renderer.render(motions, self._planes, solids=solids)
+        if self.detection.instances:
+            self._tracks = self.detection.advance(self._tracks, list(draws(self.detection.draws)), age == 0, due)
+        tracks = [GateTrack(*(np.reshape(leaf, (-1, 1, 1)) for leaf in track)) for track in self._tracks]
         drones, slots = np.flatnonzero(due), (age // self.timing.every % self.timing.slots)[due]
-        for name, images in self._renderer.render(motions, self._planes, solids=solids).items():
-            self._rings[name][slots, drones] = images[drones].reshape(-1, *self._rings[name].shape[2:])
+        for name, detected in self.detection.detect(images, tracks).items():
+            self._rings[name][slots, drones] = detected[drones].reshape(-1, *self._rings[name].shape[2:])
 
     def observe(self, age: Array) -> dict[str, Array]:
         """Return the images that have arrived, (N, rows, columns, …) by name."""

@@ -247,14 +247,9 @@ def _appearance(values: list[Any]) -> Appearance:
     colour, texture, second, size, class_name, object_name = values
     if texture not in TEXTURES:
         raise ValueError(f"texture {quote_value(texture)}: expected one of {', '.join(TEXTURES)}")
-    return Appearance(
-        Vec3(*_numbers(colour, 3)),
-        texture,
-        Vec3(*_numbers(second, 3)),
-        *_numbers([size], 1),
-        str(class_name),
-        str(object_name),
-    )
+    (texture_size,) = _numbers([size], 1)
+    colours = (Vec3(*_numbers(values, 3)) for values in (colour, second))
+    return Appearance(next(colours), texture, next(colours), texture_size, str(class_name), str(object_name))
 
 
 def _placed_gate(name: str, gate: list[Any], sizes: list[Any], depth: float) -> PlacedGate:
@@ -269,9 +264,9 @@ def _placed_gate(name: str, gate: list[Any], sizes: list[Any], depth: float) -> 
 
 
 def _light(sun_direction: object, sun: float, ambient: float, horizon: object, zenith: object) -> Light:
-    directions = (Vec3(*_numbers(values, 3)) for values in (sun_direction, horizon, zenith))
-    sun_direction_W, *colours = directions
-    return Light(sun_direction_W, *_numbers([sun, ambient], 2), *colours)
+    direction_W, low, high = (Vec3(*_numbers(values, 3)) for values in (sun_direction, horizon, zenith))
+    sun, ambient = _numbers([sun, ambient], 2)
+    return Light(direction_W, sun, ambient, low, high)
 
 
 def _numbers(values: object, count: int) -> list[float]:

@@ -13,6 +13,7 @@ from samara.sensors.sensor import IMU, Mounting, Sensor
 from samara.sensors.site import Site, site_from_degrees
 
 if TYPE_CHECKING:
+    from samara.sensors.camera import CameraModel, render_camera
     from samara.sensors.camera_jax import camera_images
     from samara.sensors.depth_jax import depth_images
     from samara.sensors.detector import DetectorPart
@@ -23,6 +24,7 @@ else:
 
 __all__ = [
     "IMU",
+    "CameraModel",
     "DetectorPart",
     "Mounting",
     "PartError",
@@ -35,5 +37,6 @@ __all__ = [
     "depth_images",
     "part",
     "part_names",
+    "render_camera",
     "site_from_degrees",
 ]

@@ -1,11 +1,11 @@
 """The camera: colour, class, depth, instance and optical flow of every pixel, and the corners of gates, from cast rays.
 
-A reading has the number of the frame and the corners of the gates. The pixels are arrays beside it, one for each of the camera's
-`images`: rgb (rows, columns, channels) and segmentation (rows, columns) of uint8, instance of uint16, depth [m] and optical_flow
-(rows, columns, 2) [pixels/s] of float32.
+A reading has the number of the frame and the corners of the gates. The pixels are arrays beside it, one for each of the
+camera's `images`: rgb (rows, columns, channels) and segmentation (rows, columns) of uint8, instance of uint16, depth [m] and
+optical_flow (rows, columns, 2) [pixels/s] of float32.
 
-The exposure of the last row ends at the time of the sample; earlier rows of a rolling shutter, and the rays of a motion blur, are cast
-from earlier poses. All outputs but rgb are those of the middle of each row's exposure.
+The exposure of the last row ends at the time of the sample; earlier rows of a rolling shutter, and the rays of a motion blur,
+are cast from earlier poses. All outputs but rgb are those of the middle of each row's exposure.
 """
 
 from collections.abc import Sequence
@@ -68,10 +68,10 @@ ROLLING_ITERATIONS = 3  # of the row at which a rolling shutter exposes a corner
 class CameraPart(NamedTuple):
     """Parameters of a camera.
 
-    `exposure` is the exposure relative to the one at which a white surface in full sunlight is at full scale. `vignetting` is the
-    fraction of cos⁴ that the lens has. Rows are read `row_time` apart (0: a global shutter); the image is the mean of
-    `motion_samples` rays over `exposure_time`. `full_well` (0: no noise) is in electrons, as `read_noise`. `gamma` is 1 for a linear
-    response, or 2 for the square root. `detector` finds the gates in `gate_corners` and `segmentation`.
+    `exposure` is the exposure relative to the one at which a white surface in full sunlight is at full scale. `vignetting` is
+    the fraction of cos⁴ that the lens has. Rows are read `row_time` apart (0: a global shutter); the image is the mean of
+    `motion_samples` rays over `exposure_time`. `full_well` (0: no noise) is in electrons, as `read_noise`. `gamma` is 1 for a
+    linear response, or 2 for the square root. `detector` finds the gates in `gate_corners` and `segmentation`.
     """
 
     rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
@@ -119,7 +119,7 @@ class CameraPart(NamedTuple):
         return (1.0 / self.full_well, self.read_noise / self.full_well) if self.full_well > 0.0 else (0.0, 0.0)
 
     def row_ages(self, sample: int | None = None) -> Array:
-        """Return the age of each row's rays in a motion sample, by default the middle one: T (N − k − ½)/N and the read-out  [s]"""
+        """τ = T (N − k − ½)/N + (rows − 1 − r) Δ: the age of row r in motion sample k, by default the middle one  [s]"""
         count = int(self.motion_samples)
         k = (count - 1) // 2 if sample is None else sample
         return self.row_time * np.arange(int(self.height))[::-1] + self.exposure_time * (count - k - 0.5) / count
@@ -242,7 +242,7 @@ def see(ray: Ray, age: Scalar, model: CameraModel, environment: Environment, dro
     return view
 
 
-def render(
+def render_camera(
     model: CameraModel,
     state: State,
     environment: Environment,

@@ -1,8 +1,9 @@
 """Images of thousands of drones' cameras at once, in JAX: for training.
 
-    images = camera_images(states, model)       # {"rgb": (drones, rows, columns, 3), "segmentation": (drones, rows, columns), …}
+    images = camera_images(states, model)       # {"rgb": (drones, rows, columns, 3), "segmentation": (drones, rows, columns),
+    …}
 
-The equations are those of `samara.sensors.camera.render`. XLA evaluates every surface for every pixel.
+The equations are those of `samara.sensors.camera.render_camera`. XLA evaluates every surface for every pixel.
 """
 
 from collections.abc import Sequence
@@ -40,7 +41,8 @@ def camera_images(
     Args:
         states: arrays (drones,) for the components of p_W, v_W, q_WB and omega_B.
         model: the camera, with the scene that all drones see.
-        surfaces: further surfaces, whose solids have numbers, or arrays (drones,) if each drone flies in a different world; their
+        surfaces: further surfaces, whose solids have numbers, or arrays (drones,) if each drone flies in a different world;
+        their
             instances follow those of the scene, and their classes are among those of the scene.
         ground: the ground if the scene has none; the plane z = 0 by default.
         drones: other drones, with arrays (drones,).

@@ -11,10 +11,13 @@ continue while a gate is out of view. `samara.identify.fit_detector` estimates t
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
 
 from samara.core.ops import absolute, clamp, fast_maximum, logical_and, where
 from samara.core.quantity import Quantity, Scalar
+from samara.core.types import Array
 from samara.sensors.depth_camera import Pinhole
 
 TRACK_NORMALS = 5  # standard normals per gate and frame: the miss, the false detection, and its place and size
@@ -177,3 +180,31 @@ def detect_label(
         is_frame = logical_and(offset <= track.half_side, offset >= FRAME_FRACTION * track.half_side)
         label = where(logical_and(is_reported, is_frame), gate_label, label)
     return label
+
+
+def detect_segmentation(
+    segmentation: Array,
+    instance: Array,
+    gate_instances: Sequence[int],
+    tracks: Sequence[GateTrack],
+    background: float,
+    gate_label: float,
+) -> Array:
+    """Return segmentations (…, rows, columns) as the detector reports them; NumPy or JAX.
+
+    Args:
+        segmentation: true classes of the pixels.
+        instance: their instances.
+        gate_instances: the instance of each gate.
+        tracks: state of the detector for each gate, numbers or arrays (…, 1, 1).
+        background: class of a missed gate's pixels.
+        gate_label: class of a false gate's pixels.
+    """
+    row, column = (index.astype(float) for index in np.indices(instance.shape[-2:]))
+    gate: Any = np.full(instance.shape, -1.0)
+    for index, number in enumerate(gate_instances):
+        gate = where(instance == number, float(index), gate)
+    in_view = [(gate == index).any(axis=(-2, -1), keepdims=True) for index in range(len(gate_instances))]
+    label = segmentation.astype(np.float32)
+    detected = detect_label(label, gate, column, row, tracks, in_view, background, gate_label)
+    return detected.astype(segmentation.dtype)

@@ -3,8 +3,8 @@
     view = see_surface(view, hit, ray, look)     # for every surface that the ray may hit
     value = expose(radiance, …)
 
-Called with Python floats they are the reference; `samara.sim.camera_renderer` compiles them with the pixels in the SIMD lanes, and
-`samara.sensors.camera_jax` traces them for thousands of drones.
+Called with Python floats they are the reference; `samara.sim.camera_renderer` compiles them with the pixels in the SIMD
+lanes, and `samara.sensors.camera_jax` traces them for thousands of drones.
 """
 
 from typing import NamedTuple
@@ -94,7 +94,8 @@ def depth(view: View, direction_S: Vec3, max_range: Scalar) -> Scalar:
 def optical_flow(
     view: View, direction_S: Vec3, state: State, mounting: Mounting, camera: Pinhole
 ) -> tuple[Scalar, Scalar]:
-    """(u̇, v̇) = f J (ẋ, ẏ) with (x, y) = −(p_y, p_z)/p_x and ṗ_S = v_point − v_camera − ω × p; of the sky by rotation only  [1/s]
+    """(u̇, v̇) = f J (ẋ, ẏ) with (x, y) = −(p_y, p_z)/p_x and ṗ_S = v_point − v_camera − ω × p; of the sky by rotation only
+    [1/s]
 
     J is the Jacobian of the lens distortion.
     """

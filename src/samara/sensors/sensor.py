@@ -113,11 +113,11 @@ class Sensor:
 class SensorType(NamedTuple):
     """A type of sensor: the properties that its parts share.
 
-    `part` is the named tuple of its parameters, read from data sheets, and `build(part, mounting, name=…)` returns the sensor.
-    `faults` are the names under which an event can fail it; () means the type's name. With `has_site`, `build` takes the site
-    on Earth as `where`. A sensor that `detects` "solids", or also "terrain", takes a `scene`; the `model` of its
-    sensors has `part` and `mounting`. One that detects the "view" takes a `CameraScene`. `has_image` means that single pixels or beams can fail. `exact` builds the
-    sensor without error for a site.
+    `part` is the named tuple of its parameters, read from data sheets, and `build(part, mounting, name=…)` returns the
+    sensor. `faults` are the names under which an event can fail it; () means the type's name. With `has_site`, `build` takes
+    the site on Earth as `where`. A sensor that `detects` "solids", or also "terrain", takes a `scene`; the `model` of its
+    sensors has `part` and `mounting`. One that detects the "view" takes a `CameraScene`. `has_image` means that single pixels
+    or beams can fail. `exact` builds the sensor without error for a site.
     """
 
     name: str

@@ -1,15 +1,17 @@
-"""Images of cameras, compiled: the rows of an image run through the kernels of the sky, of every solid that may be in them, and of the
+"""Images of cameras, compiled: the rows of an image run through the kernels of the sky, of every solid that may be in them,
+and of the
 image sensor.
 
     renderer = ImageRenderer(model)
     images = renderer.render(motions, planes)       # (13, n), (6, n) → {"rgb": (n, rows, columns, 3), …}
 
-The functions are those of `samara.sensors.pixels`, and the bits those of `samara.sensors.camera.render`, for every n. A solid is skipped
-where it cannot be: beyond the planes through the camera that bound a strip of rows or columns.
+The functions are those of `samara.sensors.pixels`, and the bits those of `samara.sensors.camera.render_camera`, for every n.
+A solid is skipped where it cannot be: beyond the planes through the camera that bound a strip of rows or columns.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -263,7 +265,7 @@ class _Surface(NamedTuple):
     kind: SurfaceKind
     look: Look
     group: int
-    index: int
+    member: int
 
 
 class ImageRenderer:
@@ -338,7 +340,7 @@ class _Batch:
 
     def __init__(self, renderer: ImageRenderer, n: int) -> None:
         self.renderer, self.n = renderer, n
-        part, samples = renderer.model.part, renderer.samples
+        samples = renderer.samples
         self.bands = renderer.ages.shape[1]
         self.lanes = n * samples * self.bands  # an image, a motion sample and a row of equal age each
         ages = np.broadcast_to(renderer.ages[None], (n, samples, self.bands)).reshape(-1)
@@ -354,15 +356,7 @@ class _Batch:
             if not moves:
                 held[21:] = np.array([flatten(Ground() if s is None else s) for s in members], dtype=float).T[:, None]
             self._groups.append(machine)
-        threads = max(1, min(max_threads(), n * renderer.rows * renderer.columns // MIN_PIXELS_PER_THREAD))
-        rows_shares = threads if n < threads else 1
-        cuts = [renderer.rows * k // rows_shares for k in range(rows_shares + 1)]
-        image_cuts = [n * k // threads for k in range(threads + 1)] if rows_shares == 1 else [0, n]
-        self._tasks = (
-            [(range(*image_cuts[k : k + 2]), 0, renderer.rows) for k in range(threads)]
-            if rows_shares == 1
-            else [(range(n), *cuts[k : k + 2]) for k in range(rows_shares)]
-        )
+        self._tasks = _share_images(n, renderer.rows, renderer.columns)
         self._spans = np.zeros((n, samples, len(renderer.surfaces), renderer.rows, 2), dtype=np.int32)
         self._full = np.tile(np.array([0, renderer.width], dtype=np.int32), (renderer.rows, 1))
         self._visible = np.zeros(
@@ -420,7 +414,7 @@ class _Batch:
                         continue
                     flags = self._visible[image, sample, k]
                     table = self._table([*targets, (flags.ctypes.data, flags.strides[0])])
-                    varied = self._varied(surface.group, surface.index, image, sample)
+                    varied = self._varied(surface.group, surface.member, image, sample)
                     kernel = self._visibility[surface.kind.shape]
                     group.append((kernel, *varied, 0, table, spans.ctypes.data))
                 entries.append(group)
@@ -451,7 +445,7 @@ class _Batch:
                 for k, surface in enumerate(renderer.surfaces):
                     spans = self._spans[image, sample, k]
                     address = full if surface.kind.shape == "plane" else spans.ctypes.data
-                    varied = self._varied(surface.group, surface.index, image, sample)
+                    varied = self._varied(surface.group, surface.member, image, sample)
                     fixed = self._fixed[image, k].ctypes.data
                     group.append((self._code[surface.kind], *varied, fixed, surface_table, address))
                 if renderer.samples > 1:
@@ -602,6 +596,16 @@ def _run_images(entries: Array, images: Sequence[int], first_row: int, last_row:
         run_rows(entries[image], first_row, last_row)
 
 
+def _share_images(n: int, rows: int, columns: int) -> list[tuple[range, int, int]]:
+    """Return a task for each thread: its images, and its first and last row of them; one image is shared by rows."""
+    threads = max(1, min(max_threads(), n * rows * columns // MIN_PIXELS_PER_THREAD))
+    if n >= threads:
+        cuts = [n * k // threads for k in range(threads + 1)]
+        return [(range(first, last), 0, rows) for first, last in pairwise(cuts)]
+    cuts = [rows * k // threads for k in range(threads + 1)]
+    return [(range(n), first, last) for first, last in pairwise(cuts)]
+
+
 @lru_cache(maxsize=8)
 def _copy_kernel(count: int) -> ImageKernel:
     """The view of the middle of the exposure, apart from those of other motion samples."""
@@ -646,8 +650,8 @@ def _pixel_arrays(part: CameraPart) -> tuple[Array, Array]:
 def _strip_planes(part: CameraPart, is_rolling: bool) -> Array:
     """Normals (bands, 3, planes) of the planes through the camera that bound strips: n·x > 0 for every point seen in the strip.
 
-    They bound the strips of columns to the left and to the right, those of rows above and below, and the half-space ahead. A band of
-    a rolling shutter is one row.
+    They bound the strips of columns to the left and to the right, those of rows above and below, and the half-space ahead. A
+    band of a rolling shutter is one row.
     """
     rows, columns = part.shape
     x, y, z = (component.reshape(rows, columns) for component in CameraModel(part).directions)

@@ -8,7 +8,7 @@ from samara.core.algebra import Quat, Vec3
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.types import State
-from samara.sensors.camera import CameraModel, SeenDrone, noise_normals, observe_gates, render
+from samara.sensors.camera import CameraModel, SeenDrone, noise_normals, observe_gates, render_camera
 from samara.sim.camera_corners import CornerObserver
 from samara.sim.camera_images import ImageRenderer, Noise
 from samara.sim.gate_detectors import rendered_model
@@ -93,7 +93,7 @@ def _by_definition(
         state: State = unflatten(STATE_TEMPLATE, iter(group.slots["state"][:13, column].tolist()))
         environment = unflatten(group.templates["environment"], iter(group.slots["environment"][:, column].tolist()))
         normals = noise_normals(model, noise.seeds[column], noise.source, noise.drones[column], noise.tick)
-        frames.append(render(model, state, environment, normals, others))
+        frames.append(render_camera(model, state, environment, normals, others))
         corners.append(flatten(observe_gates(model, state, environment, others)))
     return {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}, np.array(corners)
 

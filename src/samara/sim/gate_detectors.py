@@ -16,7 +16,7 @@ from samara.sensors.detector import (
     GateTrack,
     advance_track,
     detect_corners,
-    detect_label,
+    detect_segmentation,
     initial_track,
 )
 from samara.world.appearance import CLASS_NAMES, SKY
@@ -89,13 +89,7 @@ def _gate_distances(model: CameraModel, state: Array) -> Array:
 
 def _segmentation(model: CameraModel, images: dict[str, Array], track: GateTrack) -> Array:
     """Return the segmentation without missed gates, and with false ones."""
-    instance = images["instance"]
-    gate = np.full(instance.shape, -1.0)
-    for k, placed in enumerate(model.scene.gates):
-        gate[instance == model.instance_names.index(placed.name)] = k
+    instances = [model.instance_names.index(placed.name) for placed in model.scene.gates]
     tracks = [GateTrack(*values) for values in np.stack(track, axis=1).tolist()]
-    in_view = [1.0 if np.any(gate == k) else 0.0 for k in range(len(tracks))]
-    row, column = (index.astype(float) for index in np.indices(instance.shape))
-    label = images["segmentation"].astype(float)
-    detected = detect_label(label, gate, column, row, tracks, in_view, float(SKY), float(GATE_CLASS))
-    return np.asarray(detected).astype(np.uint8)
+    segmentation, instance = images["segmentation"], images["instance"]
+    return detect_segmentation(segmentation, instance, instances, tracks, float(SKY), float(GATE_CLASS))

@@ -52,8 +52,8 @@ class SensorRows(NamedTuple):
 class Group:
     """n drones of one structure: `slots` has an array (leaves, n) for each slot, by name.
 
-    `state` and `environment` give the rows of those slots by field: `group.state.p_W` (3, n). `images` has the images that arrived
-    last from sensors that deliver them, (n, rows, columns, …) each, by names such as "camera/rgb".
+    `state` and `environment` give the rows of those slots by field: `group.state.p_W` (3, n). `images` has the images that
+    arrived last from sensors that deliver them, (n, rows, columns, …) each, by names such as "camera/rgb".
     """
 
     def __init__(

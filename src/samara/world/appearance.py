@@ -2,8 +2,8 @@
 
     scene = CameraScene((CameraSurface(Sphere(Vec3(5.0, 0.0, 1.0), 0.5), Appearance(colour=Vec3(0.8, 0.1, 0.1))),))
 
-Colours are linear reflectances from 0 to 1; `linear_colour("#d55e00")` converts from sRGB. A surface reflects diffusely; it casts no
-shadow. Radiance 1 is that of a white surface in full sunlight.
+Colours are linear reflectances from 0 to 1; `linear_colour("#d55e00")` converts from sRGB. A surface reflects diffusely; it
+casts no shadow. Radiance 1 is that of a white surface in full sunlight.
 """
 
 from typing import NamedTuple
@@ -84,7 +84,7 @@ class PlacedGate(NamedTuple):
 
 
 class CameraScene(NamedTuple):
-    """Everything that a camera can see but other drones: surfaces, the ground (None: the plane below the drone), light, gates."""
+    """What cameras see besides other drones: surfaces, the ground (None: the plane below the drone), light and gates."""
 
     surfaces: tuple[CameraSurface, ...] = ()
     ground: Ground | HeightMap | None = None

@@ -234,7 +234,7 @@ class Hit(NamedTuple):
 
 
 def surface_hit(ray: Ray, solid: Solid, nearest: Scalar = NEVER) -> Hit:
-    """Return the hit on a solid of any type, at `ray_hit_distance`; its surface is arbitrary where the distance is `nearest`."""
+    """Return the hit on a solid of any type at `ray_hit_distance`; the surface means nothing at `nearest`."""
     distance = ray_hit_distance(ray, solid, nearest)
     return Hit(distance, surface_point(ray, solid, distance))
 
@@ -250,14 +250,14 @@ def surface_point(ray: Ray, solid: Solid, distance: Scalar) -> SurfacePoint:
 def surface_terms(p_W: Vec3, solid: Ground | Sphere | Capsule | Box) -> SurfaceTerms:
     """Precompute the terms of `hit_point`; those of a box are the terms of its distance."""
     terms = ray_terms(p_W, solid)
-    if isinstance(terms, SphereRayTerms):
+    if isinstance(solid, Sphere):
         return SurfaceTerms(terms, (), (solid.radius, 1.0 / solid.radius))
-    if isinstance(terms, CapsuleRayTerms):
+    if isinstance(solid, Capsule) and isinstance(terms, CapsuleRayTerms):
         uu = fast_maximum(terms.uu, PARALLEL_TOLERANCE)
         a_W, b_W = _tangents(terms.u_W / sqrt(uu))
         return SurfaceTerms(terms, (a_W, b_W), (solid.radius, 1.0 / solid.radius, 1.0 / uu, 1.0 / sqrt(uu)))
-    if isinstance(terms, PlaneRayTerms):
-        a_W, b_W = _tangents(terms.normal_W)
+    if isinstance(solid, Ground):
+        a_W, b_W = _tangents(solid.normal_W)
         r_W = p_W - solid.point_W
         return SurfaceTerms(terms, (a_W, b_W), (dot(r_W, a_W), dot(r_W, b_W)))
     return SurfaceTerms(terms)

@@ -4,8 +4,8 @@
     entries = np.array([(kernel.address, varied, stride, row_step, fixed, arrays, spans)])
     run_rows(entries, first_row, last_row)          # for each row: each entry, over its span of columns
 
-A program has three groups of inputs: `varied` numbers, which may differ between rows, `fixed` numbers, and those of the pixels. The
-intermediate results of a row stay in the first-level cache until the last entry of the list has used them.
+A program has three groups of inputs: `varied` numbers, which may differ between rows, `fixed` numbers, and those of the
+pixels. The intermediate results of a row stay in the first-level cache until the last entry of the list has used them.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,9 +37,9 @@ from samara.core.random import byte_normal_lanes, philox
 from samara.core.types import Array
 
 ENTRY_FIELDS = ("kernel", "varied", "stride", "row_step", "fixed", "arrays", "spans")
-"""Of an entry, 64-bit integers: the address of the kernel; of its first varied number, the bytes between the numbers, and between
-those of two rows; of the fixed numbers; of the pairs (address, bytes between rows) of the pixels' inputs and outputs; of the spans,
-the first and last column in 32 bits of each row."""
+"""Of an entry, 64-bit integers: the address of the kernel; of its first varied number, with the bytes between these numbers and
+between those of two rows; of the fixed numbers; of the pairs (address, bytes between rows) of the pixels' inputs and outputs;
+of the spans, the first and last column of each row in 32 bits."""
 STORES: dict[str, tuple[int, ir.Type]] = {
     "f64": (1, DOUBLE),
     "f32": (1, FLOAT),

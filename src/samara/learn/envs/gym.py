@@ -21,7 +21,7 @@ from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.learn.compiled_episode import compile_episode, episode_keys, random_numbers
 from samara.learn.env_config import SettingOptions, configure_environment
-from samara.learn.episode_images import STATE, EpisodeImages
+from samara.learn.episode_images import DETECTOR_KEY, STATE, EpisodeImages
 from samara.learn.task import Task, Tree
 from samara.learn.tasks import IMAGE_FREE_TASKS
 from samara.physics.types import State, Vehicle
@@ -176,7 +176,12 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Array, Array]):
     def _take_images(self, selected: Array | None) -> None:
         """Take the images that are due, of all drones or those selected."""
         if self._images is not None:
-            self._images.update(self.episode.situation, self._age, selected)
+            self._images.update(self.episode.situation, self._age, selected, self._detector_numbers)
+
+    def _detector_numbers(self, distributions: tuple[str, ...]) -> Array:
+        """Draw the random numbers of a detector at this step, (distributions, N)."""
+        assert self._keys is not None
+        return random_numbers(self._keys ^ DETECTOR_KEY, self._episode_index - 1, self._age, distributions)
 
     def _inputs(self, actions: ArrayLike) -> Array:
         array = np.asarray(actions)

@@ -25,7 +25,14 @@ from samara.core.tree import flatten, unflatten
 from samara.learn.compiled_episode import SOURCE
 from samara.learn.env_config import EnvironmentSetting, SettingOptions, configure_environment, require_no_camera
 from samara.learn.episode import reset, reset_draws, step, step_draws, templates
-from samara.learn.episode_images import STATE, frame_timing, require_camera_task
+from samara.learn.episode_images import (
+    DETECTOR_KEY,
+    STATE,
+    episode_model,
+    frame_timing,
+    gate_detection,
+    require_camera_task,
+)
 from samara.learn.task import Draw, Task, Tree
 from samara.physics.types import Vehicle
 from samara.sensors.camera_jax import camera_images
@@ -34,7 +41,7 @@ from samara.sensors.camera_jax import camera_images
 class JaxEpisode(NamedTuple):
     """One drone's episode: its state, the key of its random numbers, and the indices of the episode and of the step.
 
-    `images` are those under way from a camera, (slots, rows, columns, …) by name; () without one.
+    `images` are those under way from a camera, (slots, rows, columns, …) by name, and its detector's state; () without one.
     """
 
     episode: Tree
@@ -106,16 +113,20 @@ class JaxEnv:
             return flight, observation
         camera = require_camera_task(self.setting.task)
         timing, situation = frame_timing(camera, self.setting.task.period), flight.episode.situation
-        state = _single(situation.state)
-        surfaces = [surface._replace(solid=_single(surface.solid)) for surface in camera.surfaces(situation.goal)]
-        age = flight.age.astype(jnp.int32)
-        frame, slot = timing.observed_frame(age), age // timing.every % timing.slots
-        rings, observed = {}, {STATE: observation}
-        for name, images in camera_images(state, camera.model, surfaces=surfaces).items():
-            ring = flight.images[name] if flight.images else jnp.zeros((timing.slots, *images.shape[1:]), images.dtype)
-            rings[name] = jnp.where(age % timing.every == 0, ring.at[slot].set(images[0]), ring)
-            observed[name] = jnp.where(frame < 0, 0, rings[name][frame % timing.slots]).astype(images.dtype)
-        return flight._replace(images=rings), observed
+        goal, age = _single(situation.goal), flight.age.astype(jnp.int32)
+        detection = gate_detection(camera, episode_model(camera, goal), self.setting.task.period)
+        images = camera_images(_single(situation.state), detection.rendered)
+        rings, tracks = flight.images or ({}, detection.initial())
+        frame, slot, is_due = timing.observed_frame(age), age // timing.every % timing.slots, age % timing.every == 0
+        if detection.instances:
+            numbers = self._draw(flight.key ^ jnp.uint32(DETECTOR_KEY), flight.episode_index, flight.age, detection.draws)
+            tracks = detection.advance(tracks, numbers, age == 0, is_due)
+        rings, observed = dict(rings), {STATE: observation}
+        for name, image in detection.detect({name: image[0] for name, image in images.items()}, tracks).items():
+            ring = rings[name] if name in rings else jnp.zeros((timing.slots, *image.shape), image.dtype)
+            rings[name] = jnp.where(is_due, ring.at[slot].set(image), ring)
+            observed[name] = jnp.where(frame < 0, 0, rings[name][frame % timing.slots]).astype(image.dtype)
+        return flight._replace(images=(rings, tracks)), observed
 
     def _draw(self, key: Array, count: Array, age: Array, draw_types: tuple[str, ...]) -> list[Array]:
         random_words = words((key[0], key[1]), 0, count, age, len(draw_types)) if draw_types else ()

@@ -1,4 +1,4 @@
-"""The surroundings: the tables `[environment]`, `[ground]`, `[light]`, `[[obstacles]]`, `[[gates]]`, `[[wind]]`, and `collisions`."""
+"""The surroundings: `[environment]`, `[ground]`, `[light]`, `[[obstacles]]`, `[[gates]]`, `[[wind]]` and `collisions`."""
 
 import math
 from collections.abc import Callable
@@ -134,11 +134,17 @@ def _read_appearance(table: TomlTable, default: Appearance) -> Appearance:
         texture_size=table.number("texture_size", default.texture_size, above=0.0),
         class_name=table.text("class", default.class_name),
     )
+    return appearance._replace(
+        colour=_read_colour(table, "colour", appearance.colour),
+        texture_colour=_read_colour(table, "texture_colour", appearance.texture_colour),
+    )
+
+
+def _read_colour(table: TomlTable, key: str, default: Vec3) -> Vec3:
+    if key not in table:
+        return default
     with table.error_context():
-        for key in ("colour", "texture_colour"):
-            if key in table:
-                appearance = appearance._replace(**{key: linear_colour(table.text(key))})
-    return appearance
+        return linear_colour(table.text(key))
 
 
 def _read_gate(table: TomlTable, k: int) -> tuple[PlacedGate, tuple[Obstacle, ...]]:
@@ -182,10 +188,9 @@ def _read_light(file: TomlTable) -> Light:
     )
     c = math.cos(elevation)
     light = light._replace(sun_direction_W=Vec3(c * math.cos(azimuth), c * math.sin(azimuth), math.sin(elevation)))
-    with table.error_context():
-        for key in ("horizon", "zenith"):
-            if key in table:
-                light = light._replace(**{key: linear_colour(table.text(key))})
+    light = light._replace(
+        horizon=_read_colour(table, "horizon", light.horizon), zenith=_read_colour(table, "zenith", light.zenith)
+    )
     table.finish()
     return light
 
