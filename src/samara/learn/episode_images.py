@@ -84,11 +84,11 @@ def episode_model(camera: CameraObservation, goal: Tree) -> CameraModel:
 
 
 class GateDetection(NamedTuple):
-    """What a camera's detector needs in an environment: its camera, which also renders instances, and the instances of gates."""
+    """The detector of a camera in an environment: the camera, the instances of the gates, and the time between images."""
 
     model: CameraModel
     instances: tuple[int, ...]
-    dt: float  # [s] between images
+    dt: float  # [s]
 
     @property
     def draws(self) -> tuple[str, ...]:
@@ -99,7 +99,9 @@ class GateDetection(NamedTuple):
         """Return tracks of zeros."""
         return [GateTrack() for _ in self.instances]
 
-    def advance(self, tracks: Sequence[GateTrack], numbers: Sequence[Any], is_first: Any, is_due: Any) -> list[GateTrack]:
+    def advance(
+        self, tracks: Sequence[GateTrack], numbers: Sequence[Any], is_first: Any, is_due: Any
+    ) -> list[GateTrack]:
         """Return the tracks at an image if one `is_due`; the first of an episode is drawn from the stationary distribution."""
         part, advanced = self.model.part, []
         for k, track in enumerate(tracks):

@@ -325,7 +325,8 @@ class ImageRenderer:
             planes: the planes below them (6, n), seen if the scene has no ground of its own.
             drones: the other drones of each image.
             noise: the source of the noise of grey levels; None for none.
-            solids: numbers (leaves, n) of the surfaces that differ between drones, by index: 0 is the ground, 1 the first surface.
+            solids: numbers (leaves, n) of the surfaces that differ between drones, by index: 0 is the ground, then come
+                those of the scene.
         """
         n = motions.shape[1]
         if n not in self._batches:
@@ -479,7 +480,7 @@ class _Batch:
         for index, numbers in solids.items():
             surface = self.renderer.surfaces[index]
             held = self._groups[surface.group].held_inputs.reshape(-1, self.lanes, len(groups[surface.group]))
-            held[21:, :, surface.index] = numbers[:, self._image_of_lane]
+            held[21:, :, surface.member] = numbers[:, self._image_of_lane]
 
     def render(
         self, motions: Array, planes: Array, drones: Sequence[Sequence[SeenDrone]], noise: Noise | None

@@ -119,7 +119,9 @@ class JaxEnv:
         rings, tracks = flight.images or ({}, detection.initial())
         frame, slot, is_due = timing.observed_frame(age), age // timing.every % timing.slots, age % timing.every == 0
         if detection.instances:
-            numbers = self._draw(flight.key ^ jnp.uint32(DETECTOR_KEY), flight.episode_index, flight.age, detection.draws)
+            numbers = self._draw(
+                flight.key ^ jnp.uint32(DETECTOR_KEY), flight.episode_index, flight.age, detection.draws
+            )
             tracks = detection.advance(tracks, numbers, age == 0, is_due)
         rings, observed = dict(rings), {STATE: observation}
         for name, image in detection.detect({name: image[0] for name, image in images.items()}, tracks).items():
