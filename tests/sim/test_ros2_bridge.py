@@ -13,7 +13,7 @@ from samara.core.algebra import quat_from_euler
 from samara.record.load import load_run
 from samara.record.ros2.bag import write_ros2_bag
 from samara.record.ros2.messages import cdr_layout, parse_message
-from samara.scenario.file import load_scenario
+from samara.scenario.file import load_scenario, parse_scenario
 from samara.sim.replay import replay
 
 DOMAIN = 20 + os.getpid() % 75  # separate domains for tests in several processes
@@ -95,6 +95,48 @@ def test_published_messages_equal_the_recording(node, tmp_path):
         and abs(last_published.voltage - last_recorded.voltage) < 0.01 * last_recorded.voltage
     )
     assert bridge.stage.publishers.dropped_count == 0
+
+
+CAMERAS = """
+name = "cameras"
+duration = 0.2
+[[drones]]
+name = "drone"
+vehicle = "crazyflie"
+start = [0.0, 0.0, 1.5]
+airborne = true
+sensors = [
+  { part = "ov9281", name = "eye", width = 24, height = 16, delay = 0.02, outputs = ["rgb", "depth", "optical_flow"] },
+  { part = "d435", name = "stereo", width = 8, height = 6 },
+]
+[[obstacles]]
+shape = "sphere"
+centre = [3.0, 0.0, 1.5]
+radius = 0.5
+"""
+
+
+def test_published_images_equal_the_recording(node, tmp_path):
+    """A camera and a depth camera, with their calibration, bit for bit."""
+    from samara.sim.ros2.bridge import Bridge
+
+    bridge = Bridge(parse_scenario(CAMERAS, "cameras.toml"), node, out=tmp_path / "run.mcap")
+    images = [*(f"/drone/eye/{name}" for name in ("rgb", "depth", "optical_flow")), "/drone/stereo/depth"]
+    topics = dict.fromkeys(images, "sensor_msgs/Image") | {
+        "/drone/eye/camera_info": "sensor_msgs/CameraInfo",
+        "/drone/stereo/camera_info": "sensor_msgs/CameraInfo",
+    }
+    listeners = {topic: node.create_subscription(topic, kind, depth=100) for topic, kind in topics.items()}
+    bridge.run(realtime=False)
+    bag = read_bag(write_ros2_bag(load_run(tmp_path / "run.mcap"), tmp_path / "bag.mcap"))
+    for topic, listener in listeners.items():
+        published = listener.take()
+        assert len(published) == len(bag[topic]) > 3, topic
+        for message, expected in zip(published, bag[topic], strict=True):
+            assert stamp(message) == stamp(expected)
+            assert repr(message) == repr(expected)
+            if topic in images:
+                assert message.data.tobytes() == expected.data.tobytes()
 
 
 AIRBORNE = {"drones.start": [0.0, 0.0, 1.4], "drones.airborne": True}
