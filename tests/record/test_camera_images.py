@@ -13,6 +13,7 @@ import samara
 from samara.core.algebra import Vec3, direction, rotate
 from samara.core.budget import decompressed_limit
 from samara.record.diff import first_difference
+from samara.record.export import export_csv
 from samara.record.image_stream import PixelFormat, image_metadata
 from samara.record.pictures import write_pictures
 from samara.record.recorder import Recorder
@@ -200,6 +201,14 @@ def test_images_of_one_colour_stay_readable(tmp_path):
     write_images(tmp_path / "sky.mcap", images, per_chunk=100)
     assert (tmp_path / "sky.mcap").stat().st_size < images.nbytes / 10
     assert np.array_equal(read_recording(tmp_path / "sky.mcap").streams[STREAM.topic].images, images)
+
+
+def test_tables_leave_the_images_out(run, file, tmp_path):
+    files = {path.name for path in export_csv(read_recording(file), tmp_path / "csv")}
+    assert {"one.eye.csv", "one.stereo.csv", "log.csv"} <= files and not any("rgb" in name for name in files)
+    for save in (lambda: run.save(tmp_path / "x.csv", stream="eye/rgb"), lambda: run.to_pandas("eye/rgb")):
+        with pytest.raises(RecordingError, match=r"samara.image.rgb holds images; expected a stream of numbers"):
+            save()
 
 
 def test_a_description_counts_pixels(file):

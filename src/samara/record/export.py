@@ -9,7 +9,7 @@ import numpy as np
 
 from samara.core.atomic_files import atomic_write
 from samara.core.extras import import_extra, missing_extra
-from samara.record.streams import RecordedStream, Recording
+from samara.record.streams import RecordedStream, Recording, RecordingError
 
 ROWS_PER_BATCH = 10_000  # rows formatted at once
 
@@ -17,10 +17,10 @@ ROWS_PER_BATCH = 10_000  # rows formatted at once
 def export_csv(recording: Recording, folder: str | Path) -> list[Path]:
     """Write one file for each stream, '/drone0/state' as drone0.state.csv, and log.csv; return the paths.
 
-    The first row has names and units. Numbers have the digits that restore the same double.
+    The first row has names and units. Numbers have the digits that restore the same double. Images are left out.
     """
     paths = []
-    for topic, table in recording.streams.items():
+    for topic, table in _tables(recording):
         path = Path(folder) / f"{_file_stem(topic)}.csv"
         write_csv({topic: table}, path)
         paths.append(path)
@@ -34,6 +34,8 @@ def export_csv(recording: Recording, folder: str | Path) -> list[Path]:
 
 def write_csv(tables: Mapping[str, RecordedStream], path: Path) -> None:
     """Write one stream, or that of several drones below each other, with the drone's name in the first column."""
+    for table in tables.values():
+        _require_columns(table)
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         headings = _headings(next(iter(tables.values())))
         csv.writer(file, lineterminator="\n").writerow(["drone", *headings] if len(tables) > 1 else headings)
@@ -43,9 +45,12 @@ def write_csv(tables: Mapping[str, RecordedStream], path: Path) -> None:
 
 
 def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
-    """Write one file per stream, '/drone0/state' as drone0.state.parquet; return the paths. Field metadata hold the units."""
+    """Write one file per stream, '/drone0/state' as drone0.state.parquet; return the paths. Field metadata hold the units.
+
+    Images are left out.
+    """
     paths = []
-    for topic, table in recording.streams.items():
+    for topic, table in _tables(recording):
         path = Path(folder) / f"{_file_stem(topic)}.parquet"
         write_parquet({topic: table}, path, {**recording.metadata, "topic": topic})
         paths.append(path)
@@ -54,6 +59,8 @@ def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
 
 def write_parquet(tables: Mapping[str, RecordedStream], path: Path, metadata: Mapping[str, str]) -> None:
     """Write one stream, or that of several drones below each other, with the drone's name in the first column."""
+    for table in tables.values():
+        _require_columns(table)
     try:
         import pyarrow  # type: ignore[import-untyped]
         import pyarrow.parquet  # type: ignore[import-untyped]
@@ -80,10 +87,22 @@ def write_parquet(tables: Mapping[str, RecordedStream], path: Path, metadata: Ma
 
 def data_frame(table: RecordedStream) -> Any:
     """Convert a table to a pandas DataFrame with the time [s] as its index; `attrs["units"]` holds the units."""
+    _require_columns(table)
     pandas = import_extra("pandas", "a DataFrame", "pandas", "pandas")
     frame = pandas.DataFrame(table.rows, index=pandas.Index(table.time, name="time [s]"), columns=list(table.fields))
     frame.attrs["units"] = dict(zip(table.fields, table.units, strict=True))
     return frame
+
+
+def _tables(recording: Recording) -> list[tuple[str, RecordedStream]]:
+    """Return the streams with named columns, by topic."""
+    return [(topic, table) for topic, table in recording.streams.items() if table.has_columns]
+
+
+def _require_columns(table: RecordedStream) -> None:
+    """Raise RecordingError for images, which are no table."""
+    if not table.has_columns:
+        raise RecordingError(f"{table.schema_name} holds images; expected a stream of numbers, or its `images`")
 
 
 def _file_stem(topic: str) -> str:

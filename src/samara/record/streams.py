@@ -215,6 +215,11 @@ class RecordedStream:
         return self.times_us / 1e6
 
     @property
+    def has_columns(self) -> bool:
+        """Whether its numbers have names; the pixels of a camera have none."""
+        return not isinstance(self.raster, PixelFormat)
+
+    @property
     def images(self) -> Array:
         """The rows as images, (m, rows, columns) or (m, rows, columns, channels)."""
         if self.raster is None:

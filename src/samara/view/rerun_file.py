@@ -42,6 +42,8 @@ def _log_track(rr: Any, stream: Any, track: DroneRecord, colour: tuple[int, int,
     poses = rr.Transform3D.columns(translation=track.position, quaternion=xyzw)
     stream.send_columns(root, [rr.TimeColumn(TIME, duration=track.time)], poses)
     for name, table in track.tables.items():
+        if not table.has_columns:
+            continue  # the pixels of a camera
         times = [rr.TimeColumn(TIME, duration=table.time)]
         for field, values in zip(table.fields, table.rows.T, strict=True):
             entity_path = f"{track.name}/{name}/{field.replace('.', '/').replace('[', '/').replace(']', '')}"
