@@ -58,7 +58,7 @@ class CameraRenderer:
         key = id(sensor), sensor.name
         if key not in self._cameras:
             model: CameraModel = sensor.model
-            is_compiled = backend != "python" and ImageRenderer.can_render(model)
+            is_compiled = backend != "python"
             has_corners = is_compiled and "gate_corners" in model.part.outputs and model.scene.gates
             self._cameras[key] = CompiledCamera(
                 sensor,
