@@ -26,6 +26,7 @@ from samara.sim.camera_corners import CornerObserver
 from samara.sim.camera_images import ImageRenderer, Noise
 from samara.world.appearance import Appearance, CameraScene, CameraSurface, Light, PlacedGate, linear_colour
 from samara.world.gates import Gate, GateSize
+from samara.world.obstacles import HeightMap
 
 PLAIN = CameraPart(50.0, 0.0, 96.0, 64.0, 1.4, 1.0, ("rgb", "segmentation", "depth", "instance"))
 ALL = (*PLAIN.outputs, "optical_flow")
@@ -281,9 +282,14 @@ def test_corners_of_gates_are_projected_unless_hidden():
     assert not any(corner.visible for corner in observed)
 
 
-def test_compiled_corners_are_those_of_the_definition():
+@pytest.mark.parametrize(
+    "ground", [Ground(), HeightMap([-9.0, 9.0], [-9.0, 9.0], [[0.0, 0.0], [2.0, 2.0]])], ids=["plane", "map"]
+)
+def test_compiled_corners_are_those_of_the_definition(ground):
     camera = PLAIN._replace(outputs=("gate_corners",), row_time=1e-4, exposure_time=0.01)
-    model = CameraModel(camera, Mounting(Vec3(0.1, 0.0, 0.0)), gate_scene(Sphere(Vec3(3.0, 0.4, 1.6), 0.3)))
+    model = CameraModel(
+        camera, Mounting(Vec3(0.1, 0.0, 0.0)), gate_scene(Sphere(Vec3(3.0, 0.4, 1.6), 0.3))._replace(ground=ground)
+    )
     states, drones = moving_states(3), [moving_drones(1, k) for k in range(3)]
     observed = CornerObserver(model).observe(columns(states), np.zeros((6, 3)), drones)
     for state, others, row in zip(states, drones, observed, strict=True):
@@ -357,6 +363,21 @@ def test_compiled_images_are_those_of_the_definition_at_every_batch_size(changes
         for name, image in defined.items():
             np.testing.assert_array_equal(together[name][k], image, err_msg=name)
             np.testing.assert_array_equal(alone[name][0], image, err_msg=name)
+
+
+def test_a_height_map_is_seen_as_by_the_definition():
+    """The same bits; on the slope h = x/4 the depth is z = 1.5/(1/4 − d_z/dₓ)."""
+    axis = np.linspace(-20.0, 20.0, 41)
+    slope = HeightMap(axis, axis, np.maximum(axis, 0.0)[:, None] / 4.0 + np.zeros(41))
+    camera = PLAIN._replace(outputs=ALL, width=40.0, height=30.0, max_range=15.0)
+    model = CameraModel(camera, Mounting(), CameraScene((), slope))
+    images = ImageRenderer(model).render(columns([LEVEL]), np.zeros((6, 1)))
+    for name, expected in render_camera(model, LEVEL, CALM).items():
+        np.testing.assert_array_equal(images[name][0], expected, err_msg=name)
+    d = Vec3(*(leaf.reshape(30, 40) for leaf in model.directions))
+    seen = images["depth"][0] > 0.0
+    assert seen.sum() > 300
+    np.testing.assert_allclose(images["depth"][0][seen], (1.5 / (0.25 - d.z / d.x))[seen], rtol=2e-3)
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from samara.compiler.compiled_step import CompiledStep, Machine
-from samara.core.algebra import IDENTITY, ZERO
+from samara.core.algebra import IDENTITY, ZERO, Vec3
 from samara.core.quantity import Tree
 from samara.core.tree import flatten
 from samara.core.types import Array
@@ -25,7 +25,7 @@ from samara.sensors.camera import (
 )
 from samara.sensors.sensor import Mounting
 from samara.world.appearance import gate_corners
-from samara.world.obstacles import NEVER, TEMPLATES, Ray, classify_solid
+from samara.world.obstacles import NEVER, TEMPLATES, HeightMap, Ray, classify_solid
 from samara.world.rays import ray_hit_distance
 
 STATE_TEMPLATE = State(ZERO, ZERO, IDENTITY, ZERO)
@@ -72,7 +72,10 @@ class CornerObserver:
         own = np.array([gate_instance(model.scene, placed) for placed in model.scene.gates for _ in range(4)])
         self._groups: dict[str, list[Any]] = {}
         instances: dict[str, list[float]] = {}
+        self._maps = [solid for solid, _ in scene_looks(model.scene) if isinstance(solid, HeightMap)]
         for solid, look in scene_looks(model.scene):
+            if isinstance(solid, HeightMap):
+                continue
             shape = "plane" if solid is None else classify_solid(solid)
             self._groups.setdefault(shape, []).append(solid)
             instances.setdefault(shape, []).append(look.instance)
@@ -89,6 +92,8 @@ class CornerObserver:
         project.run()
         nearest = np.full(lanes, NEVER)
         inputs = project.carry[[3, 4, 5, 6, 7, 8, 10]]
+        for height_map in self._maps:
+            nearest = ray_hit_distance(Ray(Vec3(*inputs[:3]), Vec3(*inputs[3:6])), height_map, nearest)
         for shape, solids in self._groups.items():
             numbers = np.array([flatten(TEMPLATES["plane"] if s is None else s) for s in solids], dtype=float)
             held = np.broadcast_to(numbers.T[:, None], (numbers.shape[1], lanes, len(solids))).copy()

@@ -36,7 +36,16 @@ from samara.sensors.ray_sensors import emission_pose
 from samara.sensors.sensor import Mounting
 from samara.world.appearance import DAYLIGHT, DRONE_APPEARANCE, Appearance
 from samara.world.obstacles import TEMPLATES, HeightMap, Ray, classify_solid
-from samara.world.rays import Hit, SurfaceTerms, hit_distance, hit_point, is_inside, support_distance, surface_terms
+from samara.world.rays import (
+    Hit,
+    SurfaceTerms,
+    hit_distance,
+    hit_point,
+    is_inside,
+    support_distance,
+    surface_hit,
+    surface_terms,
+)
 
 STRIP_COLUMNS, STRIP_ROWS = 16, 4  # pixels of the strips of an image in which a solid may be or not
 CULLING_MARGIN = 1e-6  # [m]: above the rounding of a support distance
@@ -67,11 +76,15 @@ class CameraPose(NamedTuple):
 
 
 class SurfaceKind(NamedTuple):
-    """What determines the code of a surface: its shape, its texture, and whether it moves."""
+    """What determines the code of a surface: its shape, its texture, whether it moves, and the height map that it is, if any.
+
+    A height map has the numbers of a plane, of which only the origin of the rays is used.
+    """
 
     shape: str
     texture: str
     moves: bool = False
+    terrain: HeightMap | None = None
 
 
 class Outputs(NamedTuple):
@@ -169,14 +182,18 @@ def _surface_kernel(kind: SurfaceKind, flags: tuple[bool, ...]) -> ImageKernel:
         d_W, leaves = pixels
         (colour, texture_colour, size, instance, class_number), light = fixed
         view = _view(leaves, flags)
-        start = where(surface.inside > 0.5, 0.0, view.distance)
-        distance = hit_distance(surface.terms.ray, d_W, start)
-        hit = Hit(distance, hit_point(surface.terms, d_W, distance))
+        ray = Ray(surface.origin_W, d_W)
+        if kind.terrain is not None:
+            hit = surface_hit(ray, kind.terrain, view.distance)
+        else:
+            start = where(surface.inside > 0.5, 0.0, view.distance)
+            distance = hit_distance(surface.terms.ray, d_W, start)
+            hit = Hit(distance, hit_point(surface.terms, d_W, distance))
         appearance = Appearance(colour, kind.texture, texture_colour, size)
         look = Look(appearance, instance, class_number, surface.p_W, surface.v_W, surface.omega_W)
         if not kind.moves:
             look = look._replace(v_W=ZERO, omega_W=ZERO)
-        return (_select(see_surface(view, hit, Ray(surface.origin_W, d_W), look, light), flags),)
+        return (_select(see_surface(view, hit, ray, look, light), flags),)
 
     count = sum(flags)
     fixed = (ZERO, ZERO, 0.0, 0.0, 0.0), DAYLIGHT
@@ -298,17 +315,14 @@ class ImageRenderer:
         drone = Look(DRONE_APPEARANCE, 0.0, float(self.model.scene.class_number(DRONE_APPEARANCE)))
         looks = [(Ground() if solid is None else solid, look) for solid, look in scene_looks(self.model.scene)]
         for solid, look in [*looks, *[(None, drone)] * other_drones]:
+            terrain = solid if isinstance(solid, HeightMap) else None
+            solid = Ground() if terrain is not None else solid
             shape = "box" if solid is None else classify_solid(solid)
             members = self.groups.setdefault((shape, solid is None), [])
-            kind = SurfaceKind(shape, look.appearance.texture, solid is None)
+            kind = SurfaceKind(shape, look.appearance.texture, solid is None, terrain)
             self.surfaces.append(_Surface(kind, look, list(self.groups).index((shape, solid is None)), len(members)))
             members.append(solid)
         self.fixed = np.array([[*_look_numbers(surface.look), *self._light] for surface in self.surfaces])
-
-    @staticmethod
-    def can_render(model: CameraModel) -> bool:
-        """Whether all surfaces are compiled: rays over a height map are marched by NumPy."""
-        return not any(isinstance(solid, HeightMap) for solid, _ in scene_looks(model.scene))
 
     def render(
         self,

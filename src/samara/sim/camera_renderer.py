@@ -1,6 +1,6 @@
 """The cameras of a flight: readings and images of all drones of a group at once."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.types import State
 from samara.sensors.camera import CameraModel, SeenDrone, noise_normals, observe_gates, render_camera
+from samara.sensors.sensor import Sensor
 from samara.sim.camera_corners import CornerObserver
 from samara.sim.camera_images import ImageRenderer, Noise
 from samara.sim.gate_detectors import rendered_model
@@ -20,13 +21,20 @@ if TYPE_CHECKING:
     from samara.sim.group import Group, SensorRows
 
 
+class CompiledCamera(NamedTuple):
+    """The compiled renderer and corner observer of a sensor; None where NumPy renders, and without gate corners."""
+
+    sensor: Sensor
+    renderer: ImageRenderer | None
+    observer: CornerObserver | None
+
+
 class CameraRenderer:
     """Renders the images of all cameras of a flight."""
 
     def __init__(self) -> None:
         self._corners: list[tuple[Vec3, Vec3]] | None = None  # lowest and highest corners of all drones, in body axes
-        self._renderers: dict[tuple[CameraModel, int], ImageRenderer] = {}
-        self._observers: dict[CameraModel, CornerObserver] = {}
+        self._cameras: dict[tuple[int, str], CompiledCamera] = {}  # by id and name of the sensor
 
     def render(self, fleet: "Fleet", group: "Group", rows: "SensorRows") -> list[tuple[Array, dict[str, Array]]]:
         """Return the reading and the images of each drone of a group."""
@@ -34,26 +42,26 @@ class CameraRenderer:
         drones = self._other_drones(fleet, group, model)
         numbers = [int(number) for number in group.drone_numbers]
         noise = Noise(f"sensor {sensor.name}", group.seeds, numbers, fleet.tick("sensor"))
-        is_compiled = fleet.scenario.backend != "python" and ImageRenderer.can_render(model)
-        images, corners = (_compiled if is_compiled else _by_definition)(self, group, model, drones, noise)
+        camera = self._camera(sensor, len(drones[0]), fleet.scenario.backend)
+        images, corners = _render_compiled(camera, group, drones, noise)
         frame, frames = float(fleet.time_us // rows.period_us), []
         for column in range(len(group)):
             drone_images = {name: image[column] for name, image in images.items()}
             frames.append((np.array([frame, *corners[column]]), drone_images))
         return frames
 
-    def image_renderer(self, model: CameraModel, other_drones: int) -> ImageRenderer:
-        """Return the compiled renderer of a camera."""
-        key = model, other_drones
-        if key not in self._renderers:
-            self._renderers[key] = ImageRenderer(model, other_drones)
-        return self._renderers[key]
-
-    def corner_observer(self, model: CameraModel) -> CornerObserver:
-        """Return the compiled observer of a camera's gate corners."""
-        if model not in self._observers:
-            self._observers[model] = CornerObserver(model)
-        return self._observers[model]
+    def _camera(self, sensor: Sensor, other_drones: int, backend: str) -> CompiledCamera:
+        key = id(sensor), sensor.name
+        if key not in self._cameras:
+            model: CameraModel = sensor.model
+            is_compiled = backend != "python"
+            has_corners = is_compiled and "gate_corners" in model.part.outputs and model.scene.gates
+            self._cameras[key] = CompiledCamera(
+                sensor,
+                ImageRenderer(model, other_drones) if is_compiled else None,
+                CornerObserver(model) if has_corners else None,
+            )
+        return self._cameras[key]
 
     def _other_drones(self, fleet: "Fleet", group: "Group", model: CameraModel) -> list[list[SeenDrone]]:
         """Return the drones that each drone of a group may see: all others of the flight."""
@@ -73,20 +81,18 @@ class CameraRenderer:
 _Frames = tuple[dict[str, Array], Array]
 
 
-def _compiled(
-    cameras: CameraRenderer, group: "Group", model: CameraModel, drones: list[list[SeenDrone]], noise: Noise
-) -> _Frames:
+def _render_compiled(camera: CompiledCamera, group: "Group", drones: list[list[SeenDrone]], noise: Noise) -> _Frames:
     """Return the images and the gate corners of all drones."""
+    if camera.renderer is None:
+        return _by_definition(group, camera.sensor.model, drones, noise)
     motions, planes = group.slots["state"][:13], group.rows("environment.ground")
-    images = cameras.image_renderer(model, len(drones[0])).render(motions, planes, drones, noise)
-    if "gate_corners" not in model.part.outputs or not model.scene.gates:
+    images = camera.renderer.render(motions, planes, drones, noise)
+    if camera.observer is None:
         return images, np.empty((len(group), 0))
-    return images, cameras.corner_observer(model).observe(motions, planes, drones)
+    return images, camera.observer.observe(motions, planes, drones)
 
 
-def _by_definition(
-    cameras: CameraRenderer, group: "Group", model: CameraModel, drones: list[list[SeenDrone]], noise: Noise
-) -> _Frames:
+def _by_definition(group: "Group", model: CameraModel, drones: list[list[SeenDrone]], noise: Noise) -> _Frames:
     """Return the same by NumPy, drone by drone."""
     frames, corners = [], []
     for column, others in enumerate(drones):
