@@ -51,7 +51,9 @@ shape = "sphere"
 centre = [4.0, 1.5, 1.5]
 radius = 0.5
 """
-FLIGHT = FLIGHT.replace("OUTPUTS", json.dumps(["rgb", "segmentation", "depth", "instance", "optical_flow", "gate_corners"]))
+FLIGHT = FLIGHT.replace(
+    "OUTPUTS", json.dumps(["rgb", "segmentation", "depth", "instance", "optical_flow", "gate_corners"])
+)
 TYPES = {"rgb": "|u1", "segmentation": "|u1", "depth": "<f4", "instance": "<u2", "optical_flow": "<f4"}
 ENCODINGS = {"rgb": "rgb8", "segmentation": "mono8", "depth": "32FC1", "instance": "mono16", "optical_flow": "32FC2"}
 

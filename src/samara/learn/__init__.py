@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from samara.learn.evaluation import Evaluation, evaluator
     from samara.learn.fine_tune import adapt
     from samara.learn.observation_noise import L2F_NOISE, fused_sensing, noisy_sensing
-    from samara.learn.task import Draw, Situation, Task, TrimmedDrone, observe, trim_drone
+    from samara.learn.task import CameraObservation, Draw, Situation, Task, TrimmedDrone, observe, trim_drone
     from samara.learn.tasks import load_task, navigate
+    from samara.learn.tasks.race import race_task
     from samara.learn.training import build_trainer, save, train
 else:
     __getattr__, __dir__ = lazy_exports(__name__)
@@ -24,6 +25,7 @@ __all__ = [
     "L2F",
     "L2F_NOISE",
     "RAPTOR",
+    "CameraObservation",
     "Draw",
     "Env",
     "EnvironmentSetting",
@@ -46,6 +48,7 @@ __all__ = [
     "navigate",
     "noisy_sensing",
     "observe",
+    "race_task",
     "save",
     "save_sb3_policy",
     "train",

@@ -151,8 +151,6 @@ class EpisodeImages:
         self._first_surface = 1 + len(self._camera.model.scene.surfaces)  # the first is the ground
         self.detection = gate_detection(self._camera, episode_model(self._camera, goal), task.period)
         self.model = self.detection.model
-        if not ImageRenderer.can_render(self.model):
-            raise ValueError(f"task {task.name!r}: its camera sees a height map; expected other solids")
         self._renderer = ImageRenderer(self.detection.rendered)
         self._planes = np.repeat(np.array(flatten(Ground()))[:, None], count, axis=1)
         self._rings = {

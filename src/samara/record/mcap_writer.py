@@ -377,9 +377,7 @@ def build_chunk(
     return [head, *data, *indexes], serialise_chunk_index(index, np.concatenate(starts).tobytes())
 
 
-def _compress(
-    records: list[Buffer], compression: str, may_compress: Callable[[int], bool]
-) -> tuple[list[Buffer], str]:
+def _compress(records: list[Buffer], compression: str, may_compress: Callable[[int], bool]) -> tuple[list[Buffer], str]:
     """Return the data of a chunk and its compression: lz4, which shrinks less, or none if a reader would refuse the data."""
     size = sum(map(len, records))
     for method in dict.fromkeys((compression, "lz4")) if compression else ():

@@ -51,8 +51,6 @@ class DetectorPart(NamedTuple):
 
 
 PERFECT_DETECTOR = DetectorPart()
-TYPICAL_DETECTOR = DetectorPart(0.05, 0.1, 0.02, 0.05, 0.5, 0.1, 0.02)
-"""Assumed, not measured: one gate in twenty missed, in runs of a tenth of a second; half a pixel and a tenth more per metre."""
 
 
 class GateTrack(NamedTuple):
