@@ -48,7 +48,7 @@ def scene(rng: Any) -> CameraScene:
         if k % 3 == 0:
             solid: Any = Capsule(Vec3(x, y, 0.0), Vec3(x, y, 6.0), float(rng.uniform(0.1, 0.4)))
         elif k % 3 == 1:
-            attitude = Quat(*map(float, quat_from_euler(0.1, -0.2, float(rng.uniform(-3.0, 3.0)))))
+            attitude = quat_from_euler(0.1, -0.2, float(rng.uniform(-3.0, 3.0)))
             solid = Box(Vec3(x, y, float(rng.uniform(0.5, 2.0))), Vec3(*rng.uniform(0.2, 1.0, 3).tolist()), attitude)
         else:
             solid = Sphere(Vec3(x, y, float(rng.uniform(0.5, 4.0))), float(rng.uniform(0.2, 0.8)))
@@ -67,7 +67,7 @@ def motions(n: int, rng: Any) -> Any:
     p_W = rng.uniform([-10.0, -10.0, 1.0], [10.0, 10.0, 3.0], (n, 3)).T
     yaw, half_tilts = rng.uniform(-1.55, 1.55, n), rng.uniform(-0.15, 0.15, (2, n))
     zero = np.zeros(n)
-    q_WB = normalize(Quat(np.cos(yaw), zero, zero, np.sin(yaw)) * Quat(zero + 1.0, *half_tilts, zero))
+    q_WB = normalize(Quat(np.cos(yaw), zero, zero, np.sin(yaw)) * Quat(zero + 1.0, half_tilts[0], half_tilts[1], zero))
     return np.stack([*p_W, *rng.uniform(-3.0, 3.0, (3, n)), *q_WB, *rng.uniform(-1.0, 1.0, (3, n))])
 
 
@@ -104,11 +104,11 @@ def measure_jax(name: str, n: int) -> dict[str, Any]:
     template = State(zero, zero, Quat(1.0, 0.0, 0.0, 0.0), zero)
     states = unflatten(template, iter(jax.numpy.asarray(motions(n, rng), "float32")))
     render = jax.jit(lambda states: camera_images(states, model))
-    jax.block_until_ready(render(states))
+    jax.block_until_ready(render(states))  # type: ignore[no-untyped-call]
     seconds = float("inf")
     for _ in range(ROUNDS):
         begin = time.perf_counter()
-        jax.block_until_ready(render(states))
+        jax.block_until_ready(render(states))  # type: ignore[no-untyped-call]
         seconds = min(seconds, (time.perf_counter() - begin) / n)
     device = jax.devices()[0].device_kind
     print(f"{name:36} {n:5}  {1.0 / seconds:10,.0f} images/s by JAX on {device}", flush=True)

@@ -10,7 +10,6 @@ BACKENDS = {"jax", "jaxlib", "casadi", "llvmlite"}
 EXCEPTIONS = {
     "control/mpc/batch_jax.py": "batched iLQR is one XLA program: a loop over iterations, mapped over problems",
     "learn/jax": "networks and trainers are array programs written in JAX, not traced from scalars",
-    "sensors/camera_jax.py": "images of many drones, next to those of the depth camera",
     "sensors/depth_jax.py": "depth images are one Pallas kernel over tiles of pixels, with its own derivative",
 }
 

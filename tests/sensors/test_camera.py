@@ -9,6 +9,7 @@ from support.rasteriser import box_mesh, rasterise, rotation, round_mesh
 
 import samara
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, quat_from_euler
+from samara.core.extras import install_hint
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box, Capsule, Sphere
@@ -120,7 +121,7 @@ def test_random_scenes_are_those_of_an_independent_rasteriser(seeds):
 
 def test_a_lens_is_that_of_opencv():
     """Projection to 1e-6 pixels, with all four coefficients; and the rays of pixels through it."""
-    cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed")
+    cv2 = pytest.importorskip("cv2", reason=f"OpenCV is not installed: {install_hint('peers')}")
     camera = PLAIN._replace(k1=-0.21, k2=0.05, p1=0.002, p2=-0.003).camera
     matrix = np.array(
         [[camera.focal_x, 0, camera.center_x - 0.5], [0, camera.focal_y, camera.center_y - 0.5], [0, 0, 1]]

@@ -9,12 +9,13 @@ The equations are those of `samara.sensors.camera.render_camera`. XLA evaluates 
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 
+from samara.compiler.jax.arrays import expand_to, materialise, stack_last
 from samara.core.algebra import IDENTITY, ZERO, Vec3
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
 from samara.physics.ground.contact import Ground
 from samara.physics.types import State
 from samara.sensors.camera import CameraModel, SeenDrone, luminance, scene_looks
@@ -24,8 +25,6 @@ from samara.world.appearance import CameraSurface
 from samara.world.obstacles import HeightMap, Ray, Solid
 from samara.world.rays import surface_hit
 
-_INTEGERS = {"uint8": jnp.uint8, "uint16": jnp.uint16}
-
 
 def camera_images(
     states: State,
@@ -34,8 +33,8 @@ def camera_images(
     surfaces: Sequence[CameraSurface] = (),
     ground: Ground | HeightMap | None = None,
     drones: Sequence[SeenDrone] = (),
-    normals: Array | None = None,
-) -> dict[str, Array]:
+    normals: Scalar = None,
+) -> dict[str, Scalar]:
     """Render the images of all drones' cameras: the arrays of `model.images`, with the drones first.
 
     Args:
@@ -48,9 +47,9 @@ def camera_images(
         drones: other drones, with arrays (drones,).
         normals: standard normals (drones, channels, rows, columns) of the noise of `rgb`; None for no noise.
     """
-    if jnp.ndim(states.p_W.x) != 1:
+    if np.ndim(states.p_W.x) != 1:
         raise ValueError(
-            f"states.p_W.x has the shape {jnp.shape(states.p_W.x)}; expected (drones,), one number for each"
+            f"states.p_W.x has the shape {np.shape(states.p_W.x)}; expected (drones,), one number for each"
         )
     part, scene = model.part, model.scene
     looks = [(solid or ground or Ground(), look) for solid, look in scene_looks(scene)]
@@ -71,27 +70,27 @@ def camera_images(
     count, shape = len(states.p_W.x), part.shape
     results = {}
     for image in model.images:
-        array = jnp.broadcast_to(images[image.name], (count, *shape, *image.shape[2:]))
-        results[image.name] = array.astype(_INTEGERS.get(image.dtype, states.p_W.x.dtype))
+        array = expand_to(images[image.name], (count, *shape, *image.shape[2:]))
+        results[image.name] = array.astype(states.p_W.x.dtype if image.dtype == "float32" else image.dtype)
     return results
 
 
 def _see(
     states: State,
     model: CameraModel,
-    ages: np.ndarray[Any, Any],
+    ages: Array,
     looks: Sequence[tuple[Solid, Look]],
     drones: Sequence[SeenDrone],
 ) -> tuple[View, Vec3, State]:
     """Return the views (drones, rows, columns), the directions of the pixels, and the states when each row is exposed."""
     float_type = states.p_W.x.dtype
-    age = jnp.asarray(ages, float_type)[None, :, None] if np.any(ages) else 0.0
+    age = ages.astype(float_type)[None, :, None] if np.any(ages) else 0.0
     state = _column(states)
     p_W, q_WB = emission_pose(state, age)
     start = beam_ray(state._replace(p_W=p_W, q_WB=q_WB), model.mounting, Beam(Vec3(1.0, 0.0, 0.0))).p_W
-    origin_W, q_WS = lax.optimization_barrier((start, q_WB * model.mounting.q_BS))  # type: ignore[no-untyped-call]
+    origin_W, q_WS = materialise((start, q_WB * model.mounting.q_BS))
     rows, columns = model.part.shape
-    d_S = Vec3(*(jnp.asarray(x.reshape(1, rows, columns), float_type) for x in model.directions))
+    d_S = Vec3(*(x.reshape(1, rows, columns).astype(float_type) for x in model.directions))
     ray = beam_ray(State(origin_W, ZERO, q_WS, ZERO), type(model.mounting)(ZERO, IDENTITY), Beam(d_S))
     view = see_sky(ray.direction_W, model.scene.light)
     for solid, look in (*looks, *(_column(drone).box(age) for drone in drones)):
@@ -102,17 +101,17 @@ def _see(
     return view, d_S, state._replace(p_W=p_W, q_WB=q_WB)
 
 
-def _geometry(view: View, d_S: Vec3, state: State, model: CameraModel) -> dict[str, Array]:
+def _geometry(view: View, d_S: Vec3, state: State, model: CameraModel) -> dict[str, Scalar]:
     flow = optical_flow(view, d_S, state, model.mounting, model.part.camera)
     return {
         "segmentation": view.class_number,
         "instance": view.instance,
         "depth": depth(view, d_S, model.part.max_range),
-        "optical_flow": jnp.stack(jnp.broadcast_arrays(*flow), axis=-1),
+        "optical_flow": stack_last(flow),
     }
 
 
-def _grey_levels(radiance: Vec3, d_S: Vec3, model: CameraModel, normals: Array | None) -> Array:
+def _grey_levels(radiance: Vec3, d_S: Vec3, model: CameraModel, normals: Scalar) -> Scalar:
     part = model.part
     channels = tuple(radiance) if part.channels == 3.0 else (luminance(radiance),)
     gain, noise = (
@@ -123,9 +122,9 @@ def _grey_levels(radiance: Vec3, d_S: Vec3, model: CameraModel, normals: Array |
         expose(channel, gain, 0.0 if normals is None else normals[:, k], *noise, part.gamma)
         for k, channel in enumerate(channels)
     ]
-    return jnp.stack(jnp.broadcast_arrays(*levels), axis=-1)
+    return stack_last(levels)
 
 
 def _column(tree: Any) -> Any:
     """Return a tree whose arrays (drones,) are (drones, 1, 1)."""
-    return unflatten(tree, iter([x[:, None, None] if jnp.ndim(x) else x for x in flatten(tree)]))
+    return unflatten(tree, iter([x[:, None, None] if np.ndim(x) else x for x in flatten(tree)]))
