@@ -8,6 +8,7 @@ from samara.scenario.file import parse_scenario
 from samara.scenario.scenario import ScenarioError
 from samara.sensors.camera import CameraReading
 from samara.sensors.detector import PERFECT_DETECTOR
+from samara.view.plot.vision_images import draw_vision_sensors
 
 FLIGHT = """
 name = "gates"
@@ -99,7 +100,9 @@ def test_detections_do_not_depend_on_the_other_outputs(detected):
     alone = fly(DETECTOR, outputs='["segmentation"]')
     assert set(alone.tables) & {"eye/instance", "eye/rgb"} == set()
     assert np.array_equal(alone.tables["eye/segmentation"].rows, detected.tables["eye/segmentation"].rows)
-    assert np.array_equal(fly(DETECTOR).tables["eye"].rows, detected.tables["eye"].rows)
+    only_corners = fly(DETECTOR, outputs='["gate_corners"]')
+    assert np.array_equal(only_corners.tables["eye"].rows, detected.tables["eye"].rows)
+    assert draw_vision_sensors(only_corners) is None
 
 
 EVENT = """

@@ -28,6 +28,7 @@ from samara.core.atomic_files import atomic_write
 from samara.core.types import Array
 from samara.core.version import __version__
 from samara.record.channels import published_schema
+from samara.record.flight_streams import pixel_format
 from samara.record.foxglove import POSE_FIELDS, WORLD, first_slot_rows, scene_message, time_slots
 from samara.record.run import DroneRecord, Run, embedded_scenario
 from samara.record.streams import SCENE_TOPIC, TRANSFORM_TOPIC, RecordedStream, RecordingError
@@ -132,12 +133,12 @@ def _sensor_messages(topic: str, sensor: Sensor, tables: Mapping[str, RecordedSt
     """
     delay_us, drone, table = round(1e6 * sensor.delay), topic.split("/")[1], tables[sensor.name]
     frame = f"{drone}/{sensor.name}"
-    if sensor.images:
+    if isinstance(sensor.model, CameraModel):
         optical = optical_frame(drone, sensor.name)
         for image in sensor.images:
-            stream = tables[f"{sensor.name}/{image.name}"]
+            stream, encoding = tables[f"{sensor.name}/{image.name}"], pixel_format(image).encoding
             for time_us, pixels in zip(stream.times_us.tolist(), stream.images, strict=True):
-                message = raw_image(pixels, stream.raster.encoding, _stamp(time_us - delay_us), optical)
+                message = raw_image(pixels, encoding, _stamp(time_us - delay_us), optical)
                 yield TimedMessage(time_us, f"{topic}/{image.name}", message)
         for time_us in table.times_us.tolist():
             message = calibration_message(sensor.model.part.camera, _stamp(time_us - delay_us), optical)

@@ -18,6 +18,7 @@ from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.events import Event
 from samara.scenario.timeline import Rates
 from samara.scenario.world import World, camera_scene
+from samara.sensors.camera import CameraModel
 from samara.sensors.registry import attach_view
 from samara.sensors.sensor import Sensor
 from samara.sensors.site import HOME, Site
@@ -112,7 +113,7 @@ class Scenario:
 
     def __post_init__(self) -> None:
         """Attach the view of the world to the drones' cameras: their readings depend on its gates."""
-        if any(sensor.images for drone in self.drones for sensor in drone.sensors):
+        if any(isinstance(sensor.model, CameraModel) for drone in self.drones for sensor in drone.sensors):
             view = camera_scene(self.world, self.environment.ground)
             drones = (
                 replace(drone, sensors=tuple(attach_view(sensor, view) for sensor in drone.sensors))

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class CompiledCamera(NamedTuple):
-    """The compiled renderer and corner observer of a sensor; None where NumPy renders, and without gate corners."""
+    """The compiled renderer and corner observer of a camera; None where NumPy renders, and without gate corners."""
 
-    sensor: Sensor
+    model: CameraModel
     renderer: ImageRenderer | None
     observer: CornerObserver | None
 
@@ -53,11 +53,11 @@ class CameraRenderer:
     def _camera(self, sensor: Sensor, other_drones: int, backend: str) -> CompiledCamera:
         key = id(sensor), sensor.name
         if key not in self._cameras:
-            model: CameraModel = sensor.model
+            model = rendered_model(sensor.model)
             is_compiled = backend != "python"
             has_corners = is_compiled and "gate_corners" in model.part.outputs and model.scene.gates
             self._cameras[key] = CompiledCamera(
-                sensor,
+                model,
                 ImageRenderer(model, other_drones) if is_compiled else None,
                 CornerObserver(model) if has_corners else None,
             )
@@ -84,7 +84,7 @@ _Frames = tuple[dict[str, Array], Array]
 def _render_compiled(camera: CompiledCamera, group: "Group", drones: list[list[SeenDrone]], noise: Noise) -> _Frames:
     """Return the images and the gate corners of all drones."""
     if camera.renderer is None:
-        return _by_definition(group, camera.sensor.model, drones, noise)
+        return _by_definition(group, camera.model, drones, noise)
     motions, planes = group.slots["state"][:13], group.rows("environment.ground")
     images = camera.renderer.render(motions, planes, drones, noise)
     if camera.observer is None:

@@ -74,7 +74,7 @@ class GateDetectors:
         if "gate_corners" in part.outputs:
             corners = values[1:].reshape(gates, 4, 3).transpose(1, 2, 0)
             distance = _gate_distances(model, group.slots["state"][:, column])
-            detected = detect_corners(corners, distance, track, list(corner_draws), part.detector)
+            detected = detect_corners(list(map(list, corners)), distance, track, list(corner_draws), part.detector)
             values = np.concatenate([values[:1], np.array(detected).transpose(2, 0, 1).ravel()])
         if "segmentation" in part.outputs:
             images = {**images, "segmentation": _segmentation(model, images, track)}

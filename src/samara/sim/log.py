@@ -15,6 +15,7 @@ from samara.record.metrics import FlightMetrics
 from samara.record.streams import LogLine, Sink, StreamBlock
 from samara.scenario.flight_events import ContactTarget, OccurrenceType, status_change
 from samara.scenario.timeline import MICROSECONDS, sampling
+from samara.sensors.camera import CameraModel
 from samara.sim.executors.llvm import SlotTable
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
@@ -347,7 +348,7 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, RowBuffer]:
     image_periods_us = {
         name: sampling(sensor, fleet.periods["sensor"])[0] * fleet.periods["sensor"]
         for sensor in group.setup.sensors
-        if is_ray_sensor(sensor) or sensor.images
+        if is_ray_sensor(sensor) or isinstance(sensor.model, CameraModel)
         for name in (sensor.name, *(f"{sensor.name}/{image.name}" for image in sensor.images))
     }
     drones = [fleet.drone_name(index) for index in group.drones]

@@ -10,6 +10,7 @@ from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.scenario.timeline import MICROSECONDS
+from samara.sensors.camera import CameraModel
 from samara.sensors.sensor import Sensor
 from samara.sim.gate_detectors import GateDetectors
 from samara.sim.python_controllers import require_camera
@@ -93,7 +94,7 @@ class SensorsStage(PythonStage):
     def _sample(self, fleet: "Fleet", group: "Group", rows: "SensorRows") -> None:
         from samara.sim.ray_sensors import RayCaster, is_ray_sensor
 
-        if rows.sensor.images:
+        if isinstance(rows.sensor.model, CameraModel):
             self._sample_camera(fleet, group, rows)
             return
         sensor, tick = rows.sensor, fleet.tick("sensor")

@@ -141,7 +141,7 @@ def vision_frame(track: DroneRecord, sensor: Sensor, time: float) -> VisionFrame
     row = find_row(table.times_us, time)[0]
     taken = table.times_us[row] / MICROSECONDS - sensor.delay
     motion = motion_state(interpolate_state(states.rows, *find_row(states.times_us, taken)))
-    if sensor.images:
+    if isinstance(sensor.model, CameraModel):
         images = {image.name: _image_at(track, f"{sensor.name}/{image.name}", time) for image in sensor.images}
         return camera_frame(sensor, images, motion)
     return VisionFrame(sensor.name, sensor.model, table.rows[row], motion)

@@ -16,6 +16,7 @@ from samara.record.ros2.messages import CdrLayout, Ros2Topic, cdr_layout, ros_na
 from samara.record.streams import RecordedStream
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.depth_camera import DISTORTION_MODEL, Pinhole, calibration, optical_frame
+from samara.sensors.ray_sensors import RaySensor
 from samara.sensors.sensor import Sensor
 
 DEPTH_TYPE = np.dtype("<f4")
@@ -87,7 +88,7 @@ def image_topics(tables: Mapping[str, RecordedStream], drone: str, sensors: Sequ
 
 def depth_format(sensor: Sensor) -> Raster | None:
     """Return the format of a depth camera's reading, None for other sensors."""
-    if sensor.images or camera_of(sensor) is None:
+    if not isinstance(sensor.model, RaySensor) or not sensor.model.is_camera:
         return None
     rows, columns = sensor.model.part.shape
     return Raster("depth", rows, columns, sensor.model.part.resolution)

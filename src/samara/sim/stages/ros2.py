@@ -238,21 +238,16 @@ class _GroupPublishers:
         self._calibrations: list[tuple[SensorRows, DronePublisher]] = []
         for rows in group.sensors:
             sensor, sensor_topic = rows.sensor, ros_name(rows.sensor.name)
+            frames = [optical_frame(drone, ros_name(sensor.name)) for drone in names]
             for output, (key, image) in published_images(sensor).items():
-                publisher = create_publisher(
-                    f"{sensor_topic}/{output}",
-                    lambda drone, image=image, sensor=sensor: image_layout(
-                        image, optical_frame(drone, ros_name(sensor.name))
-                    ),
-                )
+                topics = [f"/{drone}/{sensor_topic}/{output}" for drone in names]
+                image_layouts = [image_layout(image, frame) for frame in frames]
+                publisher = DronePublisher(publisher_set, list(zip(topics, image_layouts, strict=True)))
                 self._images.append((rows, key, image, publisher))
             if (camera := camera_of(sensor)) is not None:
-                publisher = create_publisher(
-                    f"{sensor_topic}/camera_info",
-                    lambda drone, camera=camera, sensor=sensor: camera_info_layout(
-                        camera, optical_frame(drone, ros_name(sensor.name))
-                    ),
-                )
+                topics = [f"/{drone}/{sensor_topic}/camera_info" for drone in names]
+                info_layouts = [camera_info_layout(camera, frame) for frame in frames]
+                publisher = DronePublisher(publisher_set, list(zip(topics, info_layouts, strict=True)))
                 self._calibrations.append((rows, publisher))
             if is_ray_sensor(sensor):
                 continue

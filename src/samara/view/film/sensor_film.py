@@ -26,7 +26,8 @@ class RecordedView(NamedTuple):
 def recorded_views(run: Run, drone: str) -> dict[str, RecordedView]:
     """Return the pictures that a drone recorded, by the names that `Film.camera` takes."""
     index = [track.name for track in run.drone_records].index(drone) if drone else 0
-    track, views = run.drone_records[index], {}
+    track = run.drone_records[index]
+    views: dict[str, RecordedView] = {}
     for name, sensor in vision_sensors([run])[index].items():
         if isinstance(sensor.model, CameraModel):
             quantities = [image.name for image in sensor.images]

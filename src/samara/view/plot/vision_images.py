@@ -6,6 +6,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from samara.record.run import DroneRecord, Run
+from samara.sensors.ray_sensors import RaySensor
 from samara.sensors.sensor import Sensor
 from samara.vehicles.shape import GRID, INK
 from samara.view.plot.style import DetachedFigure, escape_text, samara_style
@@ -35,7 +36,7 @@ def draw_vision_sensors(run: Run) -> DetachedFigure | None:
         (track, sensor, _nearest_time(track, sensor))
         for track, sensors in zip(run.drone_records, vision_sensors([run]), strict=True)
         for sensor in sensors.values()
-        if len(track.tables[sensor.name].rows)
+        if len(track.tables[sensor.name].rows) and (sensor.images or isinstance(sensor.model, RaySensor))
     ][:MAX_SENSORS]
     if not sensors_at_times:
         return None

@@ -20,6 +20,7 @@ from samara.scenario.events import FlightSettings
 from samara.scenario.scenario import Scenario
 from samara.scenario.snapshot import BatteryStatus
 from samara.scenario.timeline import MICROSECONDS
+from samara.sensors.camera import CameraModel
 from samara.sensors.ray_sensors import RaySensor
 from samara.sensors.sensor import Sensor
 from samara.sim.group import Group
@@ -268,7 +269,7 @@ def _drone_detail(snapshot: Snapshot, group: GroupArrays, member: int, index: in
 
 def _vision_frame(snapshot: Snapshot, group: GroupArrays, member: int, sensor: Sensor, reading: Array) -> VisionFrame:
     motion, age = motion_state(group.state[:, member]), _age(sensor, snapshot.time)
-    if sensor.images:
+    if isinstance(sensor.model, CameraModel):
         images = {image.name: group.images[f"{sensor.name}/{image.name}"][member] for image in sensor.images}
         return camera_frame(sensor, images, motion, age)
     return VisionFrame(sensor.name, sensor.model, reading, motion, age)
