@@ -40,12 +40,12 @@ def test_the_help_ends_with_the_examples(path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("path", PATHS)
 def test_72_columns_suffice_for_a_help(path, monkeypatch, capsys):
-    """No word is cut, and descriptions are at least 22 characters wide; flags keep both names and their default."""
+    """No word is cut, and descriptions are at least 18 characters wide; flags keep both names and their default."""
     _, out, _ = call(monkeypatch, capsys, *path.split(), "--help", columns=72)
     options = [line for line in out.split("Examples:")[0].splitlines() if line.startswith("│ ")]
     assert options and not re.search(r"[^\s,]…", "".join(options))
     assert max(map(len, out.splitlines())) <= 72
-    assert min(72 - 2 - re.search(r"Show this message", line).start() for line in options if "--help" in line) >= 22
+    assert min(72 - 2 - re.search(r"Show this message", line).start() for line in options if "--help" in line) >= 18
     if path == "fly":
         assert [line[2:17].strip() for line in options if "report" in line[:17]] == ["--report", "--no-report"]
         assert re.search(r"Default:[│\s]+--report\.", out) and "--out, -o" in out

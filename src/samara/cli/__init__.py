@@ -121,6 +121,7 @@ def build_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     application = typer.Typer(
         help="Multirotor physics, simulation and control.",
         invoke_without_command=True,
+        rich_markup_mode="rich",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
