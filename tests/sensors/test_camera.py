@@ -94,7 +94,7 @@ def grown(mask):
 
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 20), marks=pytest.mark.long)], ids=["2", "18"])
 def test_random_scenes_are_those_of_an_independent_rasteriser(seeds):
-    """20 scenes: class and instance equal in 99.5 % of the pixels, edges within one pixel, depth to a thousandth."""
+    """20 scenes: class and instance equal in 99.9 % of the pixels, edges within one pixel, depth of flat ones."""
     camera = PLAIN._replace(width=240.0, height=160.0)
     matrix = np.array([[120 / math.tan(0.7), 0, 119.5], [0, 80 / math.tan(0.5), 79.5], [0, 0, 1]])
     for seed in seeds:
@@ -107,16 +107,17 @@ def test_random_scenes_are_those_of_an_independent_rasteriser(seeds):
         expected, depth = rasterise(meshes, position, rotation(*angles), matrix, camera.shape)
         expected[depth > 100.0] = 0  # the mesh of the ground ends
         instance = np.where(images["depth"][0] > 0.0, images["instance"][0], 0)
-        assert (instance == expected).mean() >= 0.995, seed
+        assert (instance == expected).mean() >= 0.999, seed
         classes = np.array([0, 1, *(scene.class_names.index(f"class{k % 3}") for k in range(9)), 3, 3])
         segmentation = np.where(images["depth"][0] > 0.0, images["segmentation"][0], 0)
-        assert (segmentation == classes[expected]).mean() >= 0.995, seed
+        assert (segmentation == classes[expected]).mean() >= 0.999, seed
         ours, theirs = edges(instance), edges(expected)
         assert (ours & ~grown(theirs)).sum() == 0, seed
         assert (theirs & ~grown(ours)).sum() == 0, seed
-        same = (instance == expected) & (expected > 0) & ~grown(theirs)
+        flat = np.isin(expected, [1, 2, 5, 8, 11, 12])  # the meshes of balls and rods have facets
+        same = (instance == expected) & flat & ~grown(theirs)
         error = np.abs(images["depth"][0][same] / depth[same] - 1.0)
-        assert np.quantile(error, 0.99) < 1e-3, seed
+        assert error.max() < 1e-6, seed  # single precision
 
 
 def test_a_lens_is_that_of_opencv():
@@ -388,9 +389,7 @@ def test_images_in_jax_are_those_of_numpy():
     from samara.core.tree import unflatten
     from samara.sensors import camera_images
 
-    camera = PLAIN._replace(
-        outputs=ALL, width=48.0, height=32.0, row_time=1e-4, exposure_time=0.005, motion_samples=3.0, k1=-0.05
-    )
+    camera = PLAIN._replace(outputs=ALL, width=48.0, height=32.0, row_time=1e-4, exposure_time=0.005, k1=-0.05)
     model = CameraModel(camera, Mounting(Vec3(0.1, 0.0, 0.0)), textured_scene())
     states = moving_states(3)
     batch = unflatten(LEVEL, iter(jax.numpy.asarray(columns(states), "float32")))

@@ -387,10 +387,15 @@ class _Batch:
         renderer = self.renderer
         flags = renderer.outputs.view
         kinds = {surface.kind for surface in renderer.surfaces}
-        self._code = {kind: _surface_kernel(kind, flags).address for kind in kinds}
-        self._visibility = {kind.shape: _visibility_kernel(kind.shape).address for kind in kinds}
+        self._code = {kind: self._load(_surface_kernel(kind, flags)) for kind in kinds}
+        self._visibility = {kind.shape: self._load(_visibility_kernel(kind.shape)) for kind in kinds}
         self._cull_entries = self._build_cull()
         self._render_entries = [self._build_entries(scratch) for scratch in self._scratch]
+
+    def _load(self, kernel: ImageKernel) -> int:
+        """Return the address of a kernel, which this batch keeps from being freed."""
+        self._keep.append(kernel)
+        return kernel.address
 
     def _varied(self, group: int, index: int, image: int, sample: int) -> tuple[int, int, int]:
         """Return the address, the stride and the row step of a surface's numbers."""
@@ -423,7 +428,7 @@ class _Batch:
         plane_table, entries = self._table([*sources, *targets]), []
         for image in range(self.n):
             for sample in range(renderer.samples):
-                group = [(_plane_kernel().address, *self._pose(image, sample), 0, plane_table, spans.ctypes.data)]
+                group = [(self._load(_plane_kernel()), *self._pose(image, sample), 0, plane_table, spans.ctypes.data)]
                 for k, surface in enumerate(renderer.surfaces):
                     if surface.kind.shape == "plane":
                         continue
@@ -456,7 +461,7 @@ class _Batch:
             group: list[tuple[int, ...]] = []
             for sample in range(renderer.samples):
                 pose = self._pose(image, sample)
-                group.append((_sky_kernel(flags).address, *pose, renderer._light.ctypes.data, sky, full))
+                group.append((self._load(_sky_kernel(flags)), *pose, renderer._light.ctypes.data, sky, full))
                 for k, surface in enumerate(renderer.surfaces):
                     spans = self._spans[image, sample, k]
                     address = full if surface.kind.shape == "plane" else spans.ctypes.data
@@ -464,15 +469,15 @@ class _Batch:
                     fixed = self._fixed[image, k].ctypes.data
                     group.append((self._code[surface.kind], *varied, fixed, surface_table, address))
                 if renderer.samples > 1:
-                    group.append((_sum_kernel(sample == 0).address, full, 0, 0, 0, sum_table, full))
+                    group.append((self._load(_sum_kernel(sample == 0)), full, 0, 0, 0, sum_table, full))
                     if sample == middle:
-                        group.append((_copy_kernel(sum(flags)).address, full, 0, 0, 0, copy_table, full))
+                        group.append((self._load(_copy_kernel(sum(flags))), full, 0, 0, 0, copy_table, full))
             if renderer.model.part.has_noise:
                 noise = self._noise[image].ctypes.data
                 channels = renderer.outputs.channels
-                group.append((noise_kernel(channels).address, full, 0, 0, noise, noise_table, full))
+                group.append((self._load(noise_kernel(channels)), full, 0, 0, noise, noise_table, full))
             pose = self._pose(image, middle)
-            group.append((_sensor_kernel(renderer.outputs).address, *pose, 0, 0, full))
+            group.append((self._load(_sensor_kernel(renderer.outputs)), *pose, 0, 0, full))
             entries.append(group)
         self._sensor_inputs = getattr(self, "_sensor_inputs", [])
         final_view = geometry if renderer.samples > 1 else view_arrays
