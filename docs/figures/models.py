@@ -337,6 +337,17 @@ _LISTED_MODELS = (
         ),
     ),
     Model(
+        "Translational lift",
+        (blade_element, rotor_air_effects),
+        (blade_element.axial_flow,),
+        "As above, without states; any climb. In a fast descent only the trend: the flow never reverses.",
+        "Momentum theory and blade elements in balance, in closed form.",
+        "Thrust of a racing propeller in level flow within 4 % of Agilicious' blade element model "
+        "(`test_thrust_in_level_flow_of_a_racing_propeller_as_published`).",
+        described=(blade_element.translating_flow, blade_element.translational_gain),
+        effects=((rotor_air_effects.TRANSLATIONAL_LIFT, blade_element.RotorAir(0.1)),),
+    ),
+    Model(
         "Flapping",
         (flapping, rotor_air_effects),
         (
@@ -458,10 +469,7 @@ _LISTED_MODELS = (
     Model(
         "Coaxial rotors",
         (coaxial,),
-        (
-            coaxial.axial_flow,
-            coaxial.wake_radius,
-        ),
+        (coaxial.wake_radius,),
         "Hover, climb, slow flight; discs more than half a radius apart. The suction of the lower rotor on "
         "the upper one is left out. Four pairs take 1900 instructions.",
         "Momentum theory; J. G. Leishman, S. Ananthan (2006): 1.28 of the induced power of two rotors apart, "

@@ -15,7 +15,7 @@ different size agree. So χ and c are those of aircraft that flew, and their spr
 from samara.vehicles.parts.uncertain import UncertainValue
 
 TRANSLATION_EFFECTS = ("rotor_drag", "airspeed_moment", "translational_lift")
-FLOWN_DRAG = UncertainValue(1.7, 0.3, "geometric mean of three flown Crazyflies, 1.2 to 2.3")
+FLOWN_DRAG = UncertainValue(1.7, 0.35, "geometric mean of three flown Crazyflies, 1.2 to 2.3")
 FLOWN_MOMENT = UncertainValue(0.14, 0.3, "flights of six aircraft of 29 g to 3.5 kg show 0.09 to 0.20")
 SOLIDITY_SPREAD = 0.25  # of blades of one diameter and number, from slender racing ones to slow flyers
 LIFT_SLOPE = UncertainValue(5.7, 0.1, "thin aerofoils, 2π less what small blades lose")
