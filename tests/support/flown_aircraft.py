@@ -58,9 +58,9 @@ def translation_rows() -> Iterator[Flown]:
     blade element model.
     """
     x8 = flown_vehicle("3DR X8")
-    yield Flown("3DR X8", "Xu, drag", -0.218, slope(x8, "x").f_B.x / x8.mass, "1/s", 1.6)
-    yield Flown("3DR X8", "Zw, heave damping", -1.33, slope(x8, "z").f_B.z / x8.mass, "1/s", 2.3)
-    yield Flown("3DR X8", "Mu, nose up", 4.67, -slope(x8, "x").tau_B.y / x8.inertia_B.yy, "rad/s² per m/s", 1.6)
+    yield Flown("X8", "Xu", -0.218, slope(x8, "x").f_B.x / x8.mass, "1/s", 1.6)
+    yield Flown("X8", "Zw", -1.33, slope(x8, "z").f_B.z / x8.mass, "1/s", 2.3)
+    yield Flown("X8", "Mu", 4.67, -slope(x8, "x").tau_B.y / x8.inertia_B.yy, "rad/(s m)", 1.6)
     racer = flown_vehicle("Agilicious (5-inch racer)")
     yield Flown("Agilicious", "H/(Ωu)", 4.2e-5, racer["rotor_drag"].coefficient, "N s²/(rad m)", 1.2)
     state, _ = samara.hover(racer)
@@ -81,10 +81,10 @@ def slope(vehicle, axis, step=0.05):
 
 def translation_table():
     """Return the table of the page."""
-    lines = ["| aircraft | what | flown | predicted | ratio |", "|---|---|---:|---:|---:|"]
+    lines = ["| what | flown | predicted | ratio |", "|---|---:|---:|---:|"]
     for row in translation_rows():
-        numbers = [f"{value:.3g} {row.unit}".strip() for value in (row.flown, row.predicted)]
-        lines.append(f"| {row.aircraft} | {row.quantity} | {' | '.join(numbers)} | {row.predicted / row.flown:.2f} |")
+        what = f"{row.aircraft}, {row.quantity}{f' [{row.unit}]' if row.unit else ''}"
+        lines.append(f"| {what} | {row.flown:.3g} | {row.predicted:.3g} | {row.predicted / row.flown:.2f} |")
     return "\n".join(lines)
 
 

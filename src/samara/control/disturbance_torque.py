@@ -17,31 +17,39 @@ from samara.control.default_gains import OTHER_LAG, lead_time
 from samara.core.algebra import ZERO, Vec3, cross, quat_exp, rotate
 from samara.core.ops import where
 from samara.core.quantity import Scalar
-from samara.physics.effect import Wrench
+from samara.physics.effect import Wrench, add_wrenches
 from samara.physics.motion.body import angular_acceleration, required_torque
 from samara.physics.multirotor import tilt_rotors, total_rotor_wrench
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import rotor_momentum_torque
 from samara.physics.types import CALM, State, Vehicle
 
+ROTOR_DRAG_EFFECTS = ("rotor_drag", "translational_lift")
+
 
 def rotor_drag_wrench(v_W: Vec3, state: State, vehicle: Vehicle) -> Wrench:
-    """Σ f, Σ r × f of the rotors' drag at a velocity, for a body that does not rotate  [N, N·m]
+    """Σ f, Σ r × f of the rotors' drag and translational lift at a velocity, for a body that does not rotate  [N, N·m]
 
-    Thrust that is lost in a climb counts as drag along the rotors' axes, tilted by the servos: in sideways flight a tricopter's
-    tail rotor climbs or descends and pitches the body. Zero for a vehicle without rotor drag.
+    Thrust that is gained across a disc or lost in a climb counts as drag along the rotors' axes, tilted by the servos: in
+    sideways flight a tricopter's tail rotor climbs or descends and pitches the body. Zero for a vehicle without either.
     """
-    if not vehicle.has("rotor_drag"):
-        return Wrench()
-    vehicle = tilt_rotors(state, vehicle)
-    effect, drag_state = vehicle.structure.effects[vehicle.index("rotor_drag")], state._replace(v_W=v_W, omega_B=ZERO)
-    drag = effect.wrench((), drag_state, (), vehicle, CALM)
-    f_B, tau_B = drag.f_B, drag.tau_B
-    losses = effect.additional_loads((), drag_state, vehicle, CALM) if effect.additional_loads else ()
-    for rotor, loss in zip(vehicle.rotors, losses, strict=False):
-        f_B = f_B + rotor.axis_B * loss.thrust
-        tau_B = tau_B + cross(rotor.r_B, rotor.axis_B * loss.thrust)
-    return Wrench(f_B, tau_B)
+    total = Wrench()
+    if not has_rotor_drag(vehicle):
+        return total
+    effects = [effect for effect in vehicle.structure.effects if effect.name in ROTOR_DRAG_EFFECTS]
+    vehicle, drag_state = tilt_rotors(state, vehicle), state._replace(v_W=v_W, omega_B=ZERO)
+    for effect in effects:
+        total = add_wrenches(total, effect.wrench((), drag_state, (), vehicle, CALM))
+        gains = effect.additional_loads((), drag_state, vehicle, CALM) if effect.additional_loads else ()
+        for rotor, gain in zip(vehicle.rotors, gains, strict=False):
+            f_B = rotor.axis_B * gain.thrust
+            total = add_wrenches(total, Wrench(f_B, cross(rotor.r_B, f_B)))
+    return total
+
+
+def has_rotor_drag(vehicle: Vehicle) -> bool:
+    """Whether `rotor_drag_wrench` is not zero."""
+    return any(effect.name in ROTOR_DRAG_EFFECTS for effect in vehicle.structure.effects)
 
 
 MIN_TAKE_OFF_THRUST_FRACTION = 0.99  # fraction of the weight; with more thrust the body takes off
@@ -183,7 +191,7 @@ def modelled_acceleration(state: State, vehicle: Vehicle, observer: DisturbanceO
         tau_B = tau_B - gyroscopic_torque(state, vehicle)
     if has_airspeed_moment(vehicle):
         tau_B = tau_B + air_torque(state, vehicle)
-    elif vehicle.has("rotor_drag"):
+    elif has_rotor_drag(vehicle):
         tau_B = tau_B + rotor_drag_wrench(state.v_W, state, vehicle).tau_B
     if vehicle.has("damping"):
         tau_B = tau_B + _torque("damping", state, vehicle)
@@ -224,7 +232,7 @@ def compensate(
     the torque of the rotors' drag, which acts above or below the centre of mass, is compensated: τ − Σ r × f(v).
     """
     if not has_airspeed_moment(vehicle):
-        if vehicle.has("rotor_drag"):
+        if has_rotor_drag(vehicle):
             tau_B = tau_B - rotor_drag_wrench(state.v_W, state, vehicle).tau_B
         return tau_B + gyroscopic_torque(state, vehicle) if has_unpaired_rotor(vehicle) else tau_B
     compensated_B = tau_B - air_torque(

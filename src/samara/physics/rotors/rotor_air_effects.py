@@ -199,10 +199,10 @@ def _climb_losses(
 def _translational_gains(
     effect_state: object, state: "State", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[RotorLoad, ...]:
-    """Thrust and torque that moving air adds to those of hover."""
+    """The thrust that motion through the air adds to that of hover; the torque is unchanged."""
     flows = _hub_flows(state, vehicle, environment)
     return tuple(
-        translational_gain(speed, flow, rotor, vehicle["translational_lift"], environment.air_density)
+        RotorLoad(translational_gain(speed, flow, rotor, vehicle["translational_lift"], environment.air_density), 0.0)
         for speed, flow, rotor in zip(state.rotor_speed, flows, vehicle.rotors, strict=True)
     )
 
