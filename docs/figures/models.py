@@ -327,8 +327,8 @@ _LISTED_MODELS = (
         "Advance ratio up to about 0.3, held beyond 0.5; below stall; $\\theta$ below 0.5 rad. $\\chi'$ is "
         "the tangent of half the wake's skew.",
         "J. G. Leishman, *Principles of Helicopter Aerodynamics* (2006); D. M. Pitt, D. A. Peters, Vertica 5 (1981).",
-        "The sum over blade elements (`test_thrust_torque_and_drag_are_the_sum_over_the_blade_elements`); level flow within 4 % "
-        "of Agilicious' model (`test_thrust_in_level_flow_of_a_racing_propeller_as_published`).",
+        "The sum over blade elements (`test_thrust_torque_and_drag_are_the_sum_over_the_blade_elements`); level flow within "
+        "4 % of Agilicious' model (`test_thrust_in_level_flow_of_a_racing_propeller_as_published`).",
         described=(
             blade_element.balanced_inflow,
             blade_element.disc_axes,
