@@ -54,13 +54,16 @@ def has_rotor_drag(vehicle: Vehicle) -> bool:
 
 MIN_TAKE_OFF_THRUST_FRACTION = 0.99  # fraction of the weight; with more thrust the body takes off
 MIN_AIRBORNE_THRUST_FRACTION = 0.5  # fraction of the weight; with less thrust the body stands on the ground or falls
+MIN_TRANSLATING_THRUST_FRACTION = 0.8
+"""The same for vehicles with translational lift, that is from parts: their feet and arms are not always symmetric, and a
+compensated torque of the ground tips a body that the rotors still half carry. Others keep their recorded landings."""
 
 
 class DisturbanceObserver(NamedTuple):
     """State of the disturbance observer: ω, modelled torque and rotor speeds one period ago, and the estimate τ_d
 
     [rad/s, N·m, rad/s, N·m]. `airborne_flag` is 1 from when the rotors carry the weight until they carry less than half
-    of it, else 0: contact torques of the ground are not compensated.
+    of it (0.8 with translational lift), else 0: contact torques of the ground are not compensated.
     """
 
     omega_B: Vec3
@@ -172,9 +175,11 @@ def add_rotor_momentum_torque(
 
 def airborne_flag(state: State, vehicle: Vehicle, rotor_wrench: Wrench, aloft_before: Scalar) -> Scalar:
     """1 if the rotors carry the body, else 0"""
+    has_lift = vehicle.has("translational_lift")
+    min_fraction = MIN_TRANSLATING_THRUST_FRACTION if has_lift else MIN_AIRBORNE_THRUST_FRACTION
     weight_fraction = rotate(state.q_WB, rotor_wrench.f_B).z / (vehicle.mass * vehicle["gravity"].acceleration)
     return where(
-        weight_fraction > where(aloft_before > 0.5, MIN_AIRBORNE_THRUST_FRACTION, MIN_TAKE_OFF_THRUST_FRACTION),
+        weight_fraction > where(aloft_before > 0.5, min_fraction, MIN_TAKE_OFF_THRUST_FRACTION),
         1.0,
         0.0,
     )
