@@ -22,9 +22,10 @@ from samara.physics.motion.body import angular_acceleration, required_torque
 from samara.physics.multirotor import tilt_rotors, total_rotor_wrench
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import rotor_momentum_torque
+from samara.physics.rotors.rotor_air_effects import ROTOR_DRAG, TRANSLATIONAL_LIFT
 from samara.physics.types import CALM, State, Vehicle
 
-ROTOR_DRAG_EFFECTS = ("rotor_drag", "translational_lift")
+ROTOR_DRAG_EFFECTS = (ROTOR_DRAG, TRANSLATIONAL_LIFT)
 
 
 def rotor_drag_wrench(v_W: Vec3, state: State, vehicle: Vehicle) -> Wrench:
@@ -36,7 +37,7 @@ def rotor_drag_wrench(v_W: Vec3, state: State, vehicle: Vehicle) -> Wrench:
     total = Wrench()
     if not has_rotor_drag(vehicle):
         return total
-    effects = [effect for effect in vehicle.structure.effects if effect.name in ROTOR_DRAG_EFFECTS]
+    effects = [effect for effect in vehicle.structure.effects if effect in ROTOR_DRAG_EFFECTS]
     vehicle, drag_state = tilt_rotors(state, vehicle), state._replace(v_W=v_W, omega_B=ZERO)
     for effect in effects:
         total = add_wrenches(total, effect.wrench((), drag_state, (), vehicle, CALM))
@@ -49,7 +50,7 @@ def rotor_drag_wrench(v_W: Vec3, state: State, vehicle: Vehicle) -> Wrench:
 
 def has_rotor_drag(vehicle: Vehicle) -> bool:
     """Whether `rotor_drag_wrench` is not zero."""
-    return any(effect.name in ROTOR_DRAG_EFFECTS for effect in vehicle.structure.effects)
+    return any(effect in ROTOR_DRAG_EFFECTS for effect in vehicle.structure.effects)
 
 
 MIN_TAKE_OFF_THRUST_FRACTION = 0.99  # fraction of the weight; with more thrust the body takes off
