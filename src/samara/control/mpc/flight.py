@@ -157,8 +157,8 @@ def interpolate(u: Scalar, next_u: Scalar, fraction: Scalar) -> Scalar:
 def shift_inputs(controls: Array, steps: int, fraction: float) -> Array:
     """Shift the inputs (N, …), of NumPy or JAX, by `steps` and a `fraction` of a step; the last input is repeated."""
     current, following = _shift_indices(len(controls), steps)
-    shifted: Array = controls[current]
-    return shifted * (1.0 - fraction) + fraction * controls[following] if fraction > 0.0 else shifted
+    shifted: Array = controls.take(current, axis=0) if steps else controls
+    return shifted * (1.0 - fraction) + fraction * controls.take(following, axis=0) if fraction > 0.0 else shifted
 
 
 @lru_cache(maxsize=64)
@@ -481,15 +481,14 @@ class BatchController:
 
     def _store(self, time: float, drone: int = 0) -> MpcState:
         """Return the state of a drone's controller."""
-        rows = {name: values[drone] for name, values in self._rows.items()}
-        observer, initial_observer = None, self._torque_observer
-        if rows["confirmed"][0]:
-            observer = unflatten(INITIAL_OBSERVER, iter(rows["observed"].tolist()))
-        torque_observer = (
-            None if initial_observer is None else unflatten(initial_observer, iter(rows["turned"].tolist()))
-        )
-        controls, prediction = rows["plan"][: self._shared.solver.horizon].copy(), self.prediction[:, :, drone].copy()
-        previous, command = (tuple(rows[name].tolist()) for name in ("previous", "command"))
-        multipliers = rows["multipliers"]
-        multipliers = multipliers[: len(prediction)].copy() if multipliers.size else NO_MULTIPLIERS
+        rows, observer, torque_observer, multipliers = self._rows, None, None, NO_MULTIPLIERS
+        if rows["confirmed"][drone, 0]:
+            observer = unflatten(INITIAL_OBSERVER, iter(rows["observed"][drone].tolist()))
+        if self._torque_observer is not None:
+            torque_observer = unflatten(self._torque_observer, iter(rows["turned"][drone].tolist()))
+        controls = rows["plan"][drone, : self._shared.solver.horizon].copy()
+        previous, command = tuple(rows["previous"][drone].tolist()), tuple(rows["command"][drone].tolist())
+        prediction = self.prediction[:, :, drone].copy()
+        if rows["multipliers"].size:
+            multipliers = rows["multipliers"][drone, : len(prediction)].copy()
         return MpcState(controls, previous, command, time, observer, prediction, torque_observer, multipliers)

@@ -622,8 +622,7 @@ class Solver:
         return solution if solution.cost < math.inf else None
 
     def _write_start(self, x: Sequence[float], previous: Sequence[float]) -> None:
-        start_values, n = self._arrays["given"], self.problem.sizes.state
-        start_values[:n], start_values[n:] = x, previous
+        self._arrays["given"][:] = (*x, *previous)
 
     def begin(self, x: Sequence[float], previous: Sequence[float], controls: Array) -> float:
         """Roll out these inputs, or `problem.command` if that costs less; return the cost, NaN if neither has one."""
@@ -744,7 +743,7 @@ class Solver:
         seconds: tuple[float, float, float, float],
     ) -> Solution:
         arrays, gap = self._arrays.arrays, 0.0
-        cost, violations = costs[-1], tuple[float, ...]()
+        cost, violations = costs[-1], ()
         if self._has_gaps:
             cost = cost if float(arrays["least"][0]) < math.inf else math.inf
             gap = float(np.abs(arrays["gaps"][: self.horizon]).max()) * (1.0 - float(arrays["choice"][2]))
