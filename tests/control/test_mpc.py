@@ -83,7 +83,7 @@ def compiled_derivatives(solver, state, controls):
     solver.solve(state, offset_position(0.7, -0.4, 0.2), warm_start=controls, iterations=1)
     single_solver = solver._solver
     single_solver.begin(state_vector(state), solver.model.hover_input, controls)
-    single_solver._phases.derivatives.call(single_solver._calls().derivatives, single_solver.horizon)
+    single_solver._calls().derivatives()
     layout, stages = single_solver._code.layout, single_solver._arrays["stages"][: single_solver.horizon]
     M = stages[:, : 12 * layout.columns].reshape(single_solver.horizon, 12, layout.columns)[:, :, : layout.sizes.width]
     return (
