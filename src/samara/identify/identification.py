@@ -189,9 +189,9 @@ def identify_resampled(
     )
     if predictor and can_predict:
         parameters = identifiable_parameters(bare, PREDICTOR_DAMPING_SCALE)
-        trims = [FlightTrim((1.0,) * len(bare.rotors), 0.0, trim.wind_W) for trim in regression.fitted.trims]
+        winds_W = [trim.wind_W for trim in regression.fitted.trims]
         prediction_fit = fit_by_prediction_error(
-            flights, bare, parameters, trims, progress=lambda fraction: report("prediction error", fraction)
+            flights, bare, parameters, winds_W=winds_W, progress=lambda fraction: report("prediction error", fraction)
         )
         source = f"effective value for prediction over {HORIZON:g} s, fitted to {flight_summary}"
         predictor_product = _product(PREDICTOR, prediction_fit, start, bare, flights, source)
@@ -312,7 +312,7 @@ def complete_vehicle(
     vehicle = _update_contact_surface(replace(start, rotors=rotors, inertia_B=inertia_B))
     if bare["drag"].linear != (0.0, 0.0, 0.0):
         vehicle = _enable_effect(vehicle, "drag", frame="body", **_drag_options(bare["drag"]))
-    if bare["rotor_drag"].axial > 0.0:
+    if bare["rotor_drag"].axial != 0.0:
         vehicle = _enable_effect(
             vehicle, "rotor_drag", coefficient=bare["rotor_drag"].coefficient, axial=bare["rotor_drag"].axial
         )
