@@ -71,6 +71,7 @@ def test_a_log_becomes_a_vehicle(log, guess, tmp_path, monkeypatch, capsys):
         if re.match(r"  (physical|predictor) +\d", line)
     }
     assert max(rows["predictor"]) < 0.1 and max(rows["physical"]) < 0.5
+    assert "one flight: its halves predict each other" in output and "does not fly" not in output
     page = (report / "identify.html").read_text(encoding="utf-8")
     for word in (
         "Parameters",

@@ -69,7 +69,7 @@ def test_seven_flights_of_nanobench_each_predicted_by_the_others(shared_folder):
     flights = [resample_log(require_usable(log)[0], start) for log in read_logs([folder])]
     assert len(flights) == 7
     error_ratio = error_ratios(
-        pool_scores([prediction.score() for prediction in cross_validate(flights, start)]), "predictor"
+        pool_scores([prediction.score() for prediction in cross_validate(flights, start)]), "predictor, trimmed"
     )
     bars = {"position": 0.50, "velocity": 0.60, "attitude": 0.48, "rate": 0.68}
     assert {name: error_ratio[name] for name in bars if error_ratio[name] > bars[name]} == {}
