@@ -59,8 +59,8 @@ INDEPENDENT_OF_THE_SPEED_RANGE = ("inertia", "centre_of_mass", "motor", "drag", 
 
 @pytest.mark.long
 def test_two_starts_give_overlapping_intervals():
-    """From parameters 20 % off, and from mass and diagonal alone with another range of rotor speeds: what the unknown speed of a
-    command does not scale has overlapping intervals, and the excited inertias are within 2 % of the vehicle that flew."""
+    """From parameters 20 % off, and from mass and diagonal alone with another range of rotor speeds: what the unknown speed of
+    a command does not scale has overlapping intervals, and the excited inertias are within 2 % of the vehicle that flew."""
     truth = random_vehicle(5, 4)
     samples = exact_samples(truth, lively_trajectory(truth), 24.0)
     rng = np.random.default_rng(7)
@@ -105,7 +105,7 @@ def test_two_starts_give_overlapping_intervals():
     ],
 )
 def test_the_brushed_voltage_table_is_for_brushed_crazyflies(start, is_brushed):
-    """A Crazyflie's log at half PWM and 3.8 V: Bitcraze's table for the brushed motors, the start's own range for brushless ones."""
+    """A Crazyflie's log at half PWM and 3.8 V: Bitcraze's table for brushed motors, the start's own range for brushless ones."""
     vehicle = samara.vehicle(start) if isinstance(start, str) else scaled_vehicle(4, mass=start[0], diagonal=start[1])
     time = np.arange(0.0, 8.0, 0.01)
     log = FlightLog(

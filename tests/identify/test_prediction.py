@@ -8,7 +8,6 @@ from support.measured_flights import PERIOD, exact_samples, lively_trajectory
 from samara.identify.identification import identify_resampled
 from samara.identify.parameters import apply_gains, identifiable_parameters, prepare_vehicle
 from samara.identify.prediction_error_fit import (
-    DIFFERENCE_STEP,
     HORIZON,
     RECORD_PERIOD,
     Predictor,

@@ -38,7 +38,6 @@ TRIM_DURATION_S = 5.0  # [s] in the air
 WINDOW_STRIDE_S = 0.05  # [s] between the starts of scored windows
 MAX_SCORED_WINDOWS = 2000  # windows of a flight
 FOLDS = 7
-TRIM_SIGMA = 0.1  # prior σ of the logarithm of a gain: rotors differ by 5 to 23 % from day to day (NanoBench)
 CONSTANT_VELOCITY, TRIMMED = "constant velocity", "{}, trimmed"
 REQUIRED_SIGNALS = frozenset({"velocity", "attitude", "rate"})
 """Signals that a log must contain so that windows can start in it."""
@@ -71,9 +70,7 @@ def fit_gains(samples: ResampledLog, vehicle: Vehicle, predictor: Predictor) -> 
     trim_windows = windows._replace(starts=windows.starts[ends <= _aloft(samples) + TRIM_DURATION_S])
     if not len(trim_windows.starts):
         return (1.0,) * len(vehicle.rotors)
-    fitted = fit_by_prediction_error(
-        [samples], vehicle, (), predictor=predictor, windows=[trim_windows], spread=TRIM_SIGMA
-    )
+    fitted = fit_by_prediction_error([samples], vehicle, (), predictor=predictor, windows=[trim_windows])
     return fitted.trims[0].gains
 
 
