@@ -112,6 +112,16 @@ def test_the_physical_vehicle_alone(log, tmp_path, monkeypatch, capsys):
     assert samara.vehicle(str(out)).name == "mine"
 
 
+def test_a_result_that_does_not_fly_is_status_one(log, tmp_path, monkeypatch, capsys):
+    """The file is written; one sentence names it and says what happened."""
+    monkeypatch.setattr("samara.identify.hover_check.hover_problem", lambda vehicle: f"{vehicle.name} fell")
+    out = tmp_path / "mine.toml"
+    words = ("identify", str(log), "--no-predictor", "--no-scores", "--out", str(out))
+    status, output, err = call(monkeypatch, capsys, *words)
+    assert (status, err) == (1, "") and out.exists()
+    assert output.splitlines()[-1] == f"{out}: does not fly: mine fell"
+
+
 def test_help_says_both_ways(monkeypatch, capsys):
     assert "samara identify LOG" in " ".join(call(monkeypatch, capsys, "identify", "--help")[1].split())
     assert "--vehicle" in call(monkeypatch, capsys, "identify", "logs", "--help")[1]

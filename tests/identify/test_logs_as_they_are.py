@@ -105,7 +105,7 @@ def test_two_starts_give_overlapping_intervals():
     ],
 )
 def test_the_brushed_voltage_table_is_for_brushed_crazyflies(start, is_brushed):
-    """A Crazyflie's log at half PWM and 3.8 V: Bitcraze's table for brushed motors, the start's own range for brushless ones."""
+    """A Crazyflie's log at half PWM and 3.8 V: Bitcraze's table for brushed motors, the start's range for brushless ones."""
     vehicle = samara.vehicle(start) if isinstance(start, str) else scaled_vehicle(4, mass=start[0], diagonal=start[1])
     time = np.arange(0.0, 8.0, 0.01)
     log = FlightLog(

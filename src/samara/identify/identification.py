@@ -189,9 +189,8 @@ def identify_resampled(
     )
     if predictor and can_predict:
         parameters = identifiable_parameters(bare, PREDICTOR_DAMPING_SCALE)
-        winds_W = [trim.wind_W for trim in regression.fitted.trims]
         prediction_fit = fit_by_prediction_error(
-            flights, bare, parameters, winds_W=winds_W, progress=lambda fraction: report("prediction error", fraction)
+            flights, bare, parameters, progress=lambda fraction: report("prediction error", fraction)
         )
         source = f"effective value for prediction over {HORIZON:g} s, fitted to {flight_summary}"
         predictor_product = _product(PREDICTOR, prediction_fit, start, bare, flights, source)

@@ -5,8 +5,8 @@
 The windows of all flights run in the lanes of one compiled rollout, which also yields exact derivatives with respect to all
 parameters (`Simulator.rollout_tangent`); Gauss–Newton does the rest. Errors are relative to those of constant velocity, so that
 position, velocity, attitude and rate have equal weight; ρ is Huber's loss. Every window starts at a measured state: multiple
-shooting without state unknowns. All flights have the same gain for each rotor and no delay, because a vehicle file holds no
-more: the vehicle that is fitted is the one that is written.
+shooting without state unknowns. All flights have the same gain for each rotor, no delay and no wind, because a vehicle file
+holds no more: the vehicle that is fitted is the one that is written.
 
 The result predicts well in conditions like those flown, and absorbs effects missing from the equations: disturbances that act
 as noise appear as inertia and damping. It is therefore called a predictor, and is not the vehicle's physics.
@@ -21,7 +21,6 @@ import numpy as np
 from samara.compiler.simulator import Simulator
 from samara.compiler.simulator import compile as compile_vehicle
 from samara.core.algebra import Quat, Vec3, angle_between, conjugate, quat_exp
-from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.identify.fit_result import GAIN_SIGMA, Fit, FlightTrim, rotor_speeds
@@ -30,7 +29,7 @@ from samara.identify.predicted_wrench import motor_commands
 from samara.identify.resampled_log import ResampledLog, usable_duration, usable_intervals
 from samara.physics.multirotor import state_at_rest
 from samara.physics.rotors.actuator import Lag
-from samara.physics.types import BODY_STATE_SIZE, CALM, State, Vehicle
+from samara.physics.types import BODY_STATE_SIZE, CALM, Environment, State, Vehicle
 from samara.vehicles.parameters import parameter
 
 QUANTITIES = ("position", "velocity", "attitude", "rate")
@@ -134,24 +133,20 @@ class Predictor:
         windows: Sequence[Windows],
         vehicle: Vehicle,
         gains: Sequence[float],
-        winds_W: Sequence[tuple[float, float]] | None = None,
     ) -> "WindowBatch":
-        """Return every window of every flight as one batch, for one candidate: gains of its rotors, winds of the flights."""
-        calm = ((0.0, 0.0),) * len(flights)
-        return WindowBatch(self, tuple(flights), tuple(windows), vehicle, tuple(gains), tuple(winds_W or calm))
+        """Return every window of every flight as one batch, for one candidate and the gains of its rotors."""
+        return WindowBatch(self, tuple(flights), tuple(windows), vehicle, tuple(gains))
 
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """A batch of windows with one candidate vehicle: initial states and commands of each window, a gain for each rotor, and the
-    steady wind of each flight [m/s]."""
+    """A batch of windows with one candidate vehicle: initial states and commands of each window, and a gain for each rotor."""
 
     predictor: Predictor
     flights: tuple[ResampledLog, ...]
     windows: tuple[Windows, ...]
     vehicle: Vehicle
     gains: tuple[float, ...]
-    winds_W: tuple[tuple[float, float], ...]
 
     @property
     def period(self) -> float:
@@ -186,12 +181,6 @@ class WindowBatch:
             parts.append(np.stack(motor_commands(flight.commanded[:, index], self.vehicle), axis=1))
         return np.repeat(np.concatenate(parts, axis=2), self.steps, axis=0)
 
-    def environment(self) -> Scalar:
-        """Return the environment with each flight's steady wind."""
-        counts = [len(flight_windows.starts) for flight_windows in self.windows]
-        components = [np.repeat([wind_W[axis] for wind_W in self.winds_W], counts) for axis in (0, 1)]
-        return CALM._replace(wind_W=Vec3(components[0], components[1], np.zeros(sum(counts))))
-
     def measured_states(self) -> Array:
         """Return the measured states at the recorded times, (records, 13, N)."""
         record_stride = round(RECORD_PERIOD / self.period)
@@ -204,11 +193,11 @@ class WindowBatch:
             axis=2,
         )
 
-    def _rollout_inputs(self) -> tuple[State, Array, float, Scalar, Vehicle, int]:
+    def _rollout_inputs(self) -> tuple[State, Array, float, Environment, Vehicle, int]:
         state, commands = self.state(self.vehicle.rotors[0].motor), self.commands()
         vehicle = apply_gains(self.vehicle, self.gains)
         record_stride = round(RECORD_PERIOD / self.period) * self.steps
-        return state, commands, self.period / self.steps, self.environment(), vehicle, record_stride
+        return state, commands, self.period / self.steps, CALM, vehicle, record_stride
 
     def predict(self) -> Array:
         """Predict the states of every window, (records, 13, N)."""
@@ -307,9 +296,6 @@ class _Search:
     predictor: Predictor
     parameters: tuple[FreeParameter, ...]
     start: Vehicle
-    gains: tuple[float, ...]
-    winds_W: tuple[tuple[float, float], ...] | None
-    spread: float
 
     def weights(self) -> Array:
         """Return the inverse errors of constant velocity, (records, 12)."""
@@ -320,8 +306,8 @@ class _Search:
         vehicle, k = self.start, len(self.parameters)
         for unknown, s in zip(self.parameters, x[:k], strict=True):
             vehicle = unknown.displace_vehicle(vehicle, float(s)) if s else vehicle
-        gains = [float(g * np.exp(self.spread * s)) for g, s in zip(self.gains, x[k:], strict=True)]
-        return self.predictor.window_batch(self.flights, self.windows, vehicle, gains, self.winds_W)
+        gains = [float(gain) for gain in np.exp(GAIN_SIGMA * x[k:])]
+        return self.predictor.window_batch(self.flights, self.windows, vehicle, gains)
 
     @property
     def size(self) -> int:
@@ -356,7 +342,7 @@ class _Search:
             ]
         )
         rows *= weights[:, :, None]
-        rows[len(self.parameters) :] *= self.spread
+        rows[len(self.parameters) :] *= GAIN_SIGMA
         jacobian = rows.reshape(len(rows), -1, rows.shape[-1])  # (unknowns, records · 12, N)
         residual = (errors * weights[:, :, None]).reshape(-1, errors.shape[-1])
         factor = 2.0 * self.independent_windows / mean / residual.shape[-1]
@@ -427,12 +413,9 @@ def fit_by_prediction_error(
     flights: Sequence[ResampledLog],
     start: Vehicle,
     parameters: Sequence[FreeParameter],
-    gains: Sequence[float] | None = None,
-    winds_W: Sequence[tuple[float, float]] | None = None,
     *,
     predictor: Predictor | None = None,
     windows: Sequence[Windows] | None = None,
-    spread: float = GAIN_SIGMA,
     progress: Callable[[float], None] | None = None,
 ) -> Fit:
     """Fit the parameters of a vehicle prepared by `prepare_vehicle`, and one gain for each rotor, to predict the flights.
@@ -441,24 +424,17 @@ def fit_by_prediction_error(
         flights: the resampled logs.
         start: the vehicle to start from.
         parameters: the parameters to fit; without any, only the gains are fitted.
-        gains: the gains to start from, the mean of their prior; default: 1.
-        winds_W: the steady wind of each flight [m/s]; default: none.
         predictor: the compiled vehicle; compiled here if None.
         windows: the windows of each flight; default: `select_windows`.
-        spread: prior σ of the logarithm of a gain.
         progress: called with the completed fraction.
     """
     predictor = predictor or Predictor.build(start)
     flight_windows = tuple(windows) if windows is not None else tuple(select_windows(flight) for flight in flights)
-    initial_gains = tuple(gains or (1.0,) * len(start.rotors))
-    winds_W = None if winds_W is None else tuple(winds_W)
-    search = _Search(
-        tuple(flights), flight_windows, predictor, tuple(parameters), start, initial_gains, winds_W, spread
-    )
+    search = _Search(tuple(flights), flight_windows, predictor, tuple(parameters), start)
     x, covariance = search.solve(progress)
     k = len(search.parameters)
     lanes = search.window_batch(x)
     independent = sum(usable_duration(flight) for flight in flights) / (10.0 * HORIZON)
     estimates = (search.parameters, x[:k], covariance[:k, :k], independent)
-    trims = tuple(FlightTrim(lanes.gains, 0.0, wind_W) for wind_W in lanes.winds_W)
+    trims = (FlightTrim(lanes.gains, 0.0, (0.0, 0.0)),) * len(flights)
     return Fit(lanes.vehicle, trims, 0.0, 0.0, *estimates)
