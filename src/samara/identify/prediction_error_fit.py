@@ -133,20 +133,23 @@ class Predictor:
         windows: Sequence[Windows],
         vehicle: Vehicle,
         gains: Sequence[float],
+        wind_W: tuple[float, float] = (0.0, 0.0),
     ) -> "WindowBatch":
-        """Return every window of every flight as one batch, for one candidate and the gains of its rotors."""
-        return WindowBatch(self, tuple(flights), tuple(windows), vehicle, tuple(gains))
+        """Return every window of every flight as one batch, for one candidate, the gains of its rotors and a wind."""
+        return WindowBatch(self, tuple(flights), tuple(windows), vehicle, tuple(gains), wind_W)
 
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """A batch of windows with one candidate vehicle: initial states and commands of each window, and a gain for each rotor."""
+    """A batch of windows with one candidate vehicle: initial states and commands of each window, a gain for each rotor, and
+    the steady wind along x and y [m/s]."""
 
     predictor: Predictor
     flights: tuple[ResampledLog, ...]
     windows: tuple[Windows, ...]
     vehicle: Vehicle
     gains: tuple[float, ...]
+    wind_W: tuple[float, float]
 
     @property
     def period(self) -> float:
@@ -197,7 +200,8 @@ class WindowBatch:
         state, commands = self.state(self.vehicle.rotors[0].motor), self.commands()
         vehicle = apply_gains(self.vehicle, self.gains)
         record_stride = round(RECORD_PERIOD / self.period) * self.steps
-        return state, commands, self.period / self.steps, CALM, vehicle, record_stride
+        environment = CALM._replace(wind_W=Vec3(*self.wind_W, 0.0))
+        return state, commands, self.period / self.steps, environment, vehicle, record_stride
 
     def predict(self) -> Array:
         """Predict the states of every window, (records, 13, N)."""
@@ -296,6 +300,7 @@ class _Search:
     predictor: Predictor
     parameters: tuple[FreeParameter, ...]
     start: Vehicle
+    wind_W: tuple[float, float]
 
     def weights(self) -> Array:
         """Return the inverse errors of constant velocity, (records, 12)."""
@@ -307,7 +312,7 @@ class _Search:
         for unknown, s in zip(self.parameters, x[:k], strict=True):
             vehicle = unknown.displace_vehicle(vehicle, float(s)) if s else vehicle
         gains = [float(gain) for gain in np.exp(GAIN_SIGMA * x[k:])]
-        return self.predictor.window_batch(self.flights, self.windows, vehicle, gains)
+        return self.predictor.window_batch(self.flights, self.windows, vehicle, gains, self.wind_W)
 
     @property
     def size(self) -> int:
@@ -416,6 +421,7 @@ def fit_by_prediction_error(
     *,
     predictor: Predictor | None = None,
     windows: Sequence[Windows] | None = None,
+    wind_W: tuple[float, float] = (0.0, 0.0),
     progress: Callable[[float], None] | None = None,
 ) -> Fit:
     """Fit the parameters of a vehicle prepared by `prepare_vehicle`, and one gain for each rotor, to predict the flights.
@@ -426,15 +432,16 @@ def fit_by_prediction_error(
         parameters: the parameters to fit; without any, only the gains are fitted.
         predictor: the compiled vehicle; compiled here if None.
         windows: the windows of each flight; default: `select_windows`.
+        wind_W: the steady wind along x and y, if it is known [m/s].
         progress: called with the completed fraction.
     """
     predictor = predictor or Predictor.build(start)
     flight_windows = tuple(windows) if windows is not None else tuple(select_windows(flight) for flight in flights)
-    search = _Search(tuple(flights), flight_windows, predictor, tuple(parameters), start)
+    search = _Search(tuple(flights), flight_windows, predictor, tuple(parameters), start, wind_W)
     x, covariance = search.solve(progress)
     k = len(search.parameters)
     lanes = search.window_batch(x)
     independent = sum(usable_duration(flight) for flight in flights) / (10.0 * HORIZON)
     estimates = (search.parameters, x[:k], covariance[:k, :k], independent)
-    trims = (FlightTrim(lanes.gains, 0.0, (0.0, 0.0)),) * len(flights)
+    trims = (FlightTrim(lanes.gains, 0.0, wind_W),) * len(flights)
     return Fit(lanes.vehicle, trims, 0.0, 0.0, *estimates)

@@ -14,7 +14,7 @@ import numpy as np
 from samara.core.types import Array
 from samara.identify.fit_result import rotor_speeds
 from samara.identify.flight_log import FlightLog
-from samara.identify.identification import identify_resampled
+from samara.identify.identification import PHYSICAL, identify_resampled
 from samara.identify.log_checks import require_usable
 from samara.identify.parameters import prepare_vehicle
 from samara.identify.prediction_error_fit import (
@@ -63,14 +63,16 @@ def _aloft(samples: ResampledLog) -> float:
     return float(samples.time[usable[0]]) if len(usable) else 0.0
 
 
-def fit_gains(samples: ResampledLog, vehicle: Vehicle, predictor: Predictor) -> tuple[float, ...]:
+def fit_gains(
+    samples: ResampledLog, vehicle: Vehicle, predictor: Predictor, wind_W: tuple[float, float] = (0.0, 0.0)
+) -> tuple[float, ...]:
     """Fit one gain for each rotor of a vehicle prepared by `prepare_vehicle` to the first seconds in the air."""
     windows = select_windows(samples, max_count=None, stride=WINDOW_STRIDE_S)
     ends = samples.time[windows.starts + windows.samples]
     trim_windows = windows._replace(starts=windows.starts[ends <= _aloft(samples) + TRIM_DURATION_S])
     if not len(trim_windows.starts):
         return (1.0,) * len(vehicle.rotors)
-    fitted = fit_by_prediction_error([samples], vehicle, (), predictor=predictor, windows=[trim_windows])
+    fitted = fit_by_prediction_error([samples], vehicle, (), predictor=predictor, windows=[trim_windows], wind_W=wind_W)
     return fitted.trims[0].gains
 
 
@@ -166,12 +168,14 @@ class ScoredModel(NamedTuple):
     """A vehicle prepared by `prepare_vehicle`, compiled, and whether its rotors' gains are fitted to the flight.
 
     `fade` multiplies fitted gains: what other flights tell about the thrust after the seconds of the fit (`thrust_fade`).
+    `wind_W` is the steady wind along x and y, if it is known [m/s].
     """
 
     vehicle: Vehicle
     predictor: Predictor
     is_trimmed: bool = True
     fade: float = 1.0
+    wind_W: tuple[float, float] = (0.0, 0.0)
 
     @staticmethod
     def build(vehicle: Vehicle, is_trimmed: bool = True) -> "ScoredModel":
@@ -183,8 +187,9 @@ class ScoredModel(NamedTuple):
         """Predict the states of the windows, (records, 13, N)."""
         gains = (1.0,) * len(self.vehicle.rotors)
         if self.is_trimmed:
-            gains = tuple(self.fade * gain for gain in fit_gains(samples, self.vehicle, self.predictor))
-        return self.predictor.window_batch([samples], [windows], self.vehicle, gains).predict()
+            fitted = fit_gains(samples, self.vehicle, self.predictor, self.wind_W)
+            gains = tuple(self.fade * gain for gain in fitted)
+        return self.predictor.window_batch([samples], [windows], self.vehicle, gains, self.wind_W).predict()
 
 
 def written_and_trimmed(vehicle: Vehicle, name: str, fade: float = 1.0) -> dict[str, ScoredModel]:
@@ -224,7 +229,8 @@ def cross_validate(
     """Cross-validate: predict each flight with the vehicles that the other flights identify, as written and trimmed, and with
     the start vehicle.
 
-    A single flight is split in halves that predict each other. Flights that cannot be scored are used for identification only.
+    A single flight is split in halves that predict each other; its trimmed physical vehicle flies in the steady wind of the
+    other half, because the air is the same. Flights that cannot be scored are used for identification only.
 
     Args:
         flights: the resampled logs.
@@ -249,6 +255,10 @@ def cross_validate(
         for product in identification.vehicles:
             fade = thrust_fade(training, product.vehicle) if len(flights) > 1 else 1.0
             models |= written_and_trimmed(product.vehicle, product.model_type, fade)
+        if len(flights) == 1:
+            name = TRIMMED.format(PHYSICAL)
+            (trim,) = identification.physical.trims.values()
+            models[name] = models[name]._replace(wind_W=trim.wind_W)
         for i in group:
             predictions[i] = predict_flight(parts[i], models)
         if progress:
