@@ -177,6 +177,13 @@ def estimators(folder: Path) -> None:
     draw(fly("sensors"), "estimate", folder / "estimators-ekf.png")
 
 
+def cameras(folder: Path) -> None:
+    """cameras.png: the images of one instant"""
+    from figures.cameras import draw_cameras
+
+    draw_cameras(folder)
+
+
 def sensors(folder: Path) -> None:
     """sensors-allan.png, sensors-eyes.png: ten gyroscopes at rest, and a garden by depth camera and lidar"""
     from figures.sensors import draw_allan, draw_eyes
@@ -276,6 +283,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
         structure,
         estimators,
         sensors,
+        cameras,
         viewer,
         cockpit,
         report,

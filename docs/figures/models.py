@@ -320,17 +320,24 @@ _LISTED_MODELS = (
                 },
             ),
             Line(blade_element.inflow_gradient, {"disc_axes": ("e",)}),
+            blade_element.axial_flow,
             blade_element.rotor_drag_force,
             blade_element.climb_loss,
         ),
         "Advance ratio up to about 0.3, held beyond 0.5; below stall; $\\theta$ below 0.5 rad. $\\chi'$ is "
         "the tangent of half the wake's skew.",
         "J. G. Leishman, *Principles of Helicopter Aerodynamics* (2006); D. M. Pitt, D. A. Peters, Vertica 5 (1981).",
-        "The sum over blade elements (`test_thrust_torque_and_drag_are_the_sum_over_the_blade_elements`); "
-        "in-plane drag of a Crazyflie 0.006 N per m/s, measured 0.0069 (Foerster).",
-        described=(blade_element.balanced_inflow, blade_element.disc_axes),
+        "The sum over blade elements (`test_thrust_torque_and_drag_are_the_sum_over_the_blade_elements`); level flow within "
+        "4 % of Agilicious' model (`test_thrust_in_level_flow_of_a_racing_propeller_as_published`).",
+        described=(
+            blade_element.balanced_inflow,
+            blade_element.disc_axes,
+            blade_element.translating_flow,
+            blade_element.translational_gain,
+        ),
         effects=(
             (rotor_air_effects.ROTOR_DRAG, blade_element.RotorDrag(1e-5, 1e-5)),
+            (rotor_air_effects.TRANSLATIONAL_LIFT, blade_element.RotorAir(0.1)),
             (rotor_air_effects.DYNAMIC_AIR, blade_element.RotorAir(0.1)),
             (rotor_air_effects.DYNAMIC_AIR_3, blade_element.RotorAir(0.1)),
             (rotor_air_effects.MOMENTUM_AIR, blade_element.RotorAir(0.1)),
@@ -458,10 +465,7 @@ _LISTED_MODELS = (
     Model(
         "Coaxial rotors",
         (coaxial,),
-        (
-            coaxial.axial_flow,
-            coaxial.wake_radius,
-        ),
+        (coaxial.wake_radius,),
         "Hover, climb, slow flight; discs more than half a radius apart. The suction of the lower rotor on "
         "the upper one is left out. Four pairs take 1900 instructions.",
         "Momentum theory; J. G. Leishman, S. Ananthan (2006): 1.28 of the induced power of two rotors apart, "

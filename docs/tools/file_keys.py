@@ -296,6 +296,7 @@ def scenario_keys() -> Keys:
     probes += [f'{SMALL}[[obstacles]]\nshape = "{name}"\n{OBSTACLE_PROBES[name]}\n' for name in SHAPES]
     probes += [f'{SMALL}{SENSORS}estimator = {{ type = "{name}"{ESTIMATOR_PROBES[name]} }}\n' for name in ESTIMATORS]
     probes.append(f'{SMALL}[ground]\nheight_map = "hill.csv"\nspacing = 1.0\n')
+    probes.append(f"{SMALL}[light]\n[[gates]]\ncentre = [9, 0, 2]\nopening = [1, 1]\nframe = [2, 2]\n")
     with tempfile.TemporaryDirectory() as name, record_keys() as tables:
         folder = Path(name)
         np.savez(folder / "field.npz", x=[0.0, 1.0], y=[0.0, 1.0], z=[0.0, 1.0], wind=np.zeros((2, 2, 2, 3)))

@@ -13,7 +13,6 @@ from samara.core.tree import flatten
 from samara.physics.air.coaxial import (
     Coaxial,
     Wake,
-    axial_flow,
     incident_wake,
     overlap_fraction,
     wake_loss,
@@ -21,7 +20,7 @@ from samara.physics.air.coaxial import (
 )
 from samara.physics.air.propwash import wake_flow
 from samara.physics.multirotor import derivative
-from samara.physics.rotors.blade_element import HubFlow, RotorAir, air_load, balanced_inflow
+from samara.physics.rotors.blade_element import HubFlow, RotorAir, air_load, axial_flow, balanced_inflow
 from samara.physics.rotors.inflow import hover_induced, induced_velocity
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Rotor, RotorLoad

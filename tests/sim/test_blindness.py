@@ -152,7 +152,7 @@ def test_events_of_a_flight_cover_restore_and_freeze_a_camera():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"sensor": "camera"}, "no sensor 'camera': expected one of gyro, "),
+        ({"sensor": "sonar"}, "no sensor 'sonar': expected one of gyro, "),
         ({"sensor": "gps", "mode": "blank"}, "gps cannot be 'blank'; expected frozen"),
         (
             {"sensor": "lidar", "mode": "asleep"},

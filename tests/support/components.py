@@ -68,7 +68,8 @@ def sensor_table(name: str) -> dict[str, Any]:
     parts = [part_name for part_name in part_names() if part(part_name).type_name == name]
     assert parts, f"sensor type {name!r} has no part in src/samara/sensors/parts"
     fields = part(parts[0]).parameters._fields
-    return {"part": parts[0], **{key: value for key, value in IMAGES.items() if key in fields}}
+    sizes = IMAGES | ({"channels": 1} if name == "camera" else {})  # colours, not beams
+    return {"part": parts[0], **{key: value for key, value in sizes.items() if key in fields}}
 
 
 def wind_table(name: str) -> dict[str, Any]:

@@ -15,7 +15,10 @@ from samara.vehicles.exchange.imported_vehicle import (
     scale_positions,
 )
 from samara.vehicles.loader import parse_vehicle
+from samara.vehicles.parts.assemble import assemble
+from samara.vehicles.parts.parts_list import parts_list
 from samara.vehicles.parts.uncertain import UncertainValue, exact_value
+from samara.vehicles.rotor_translation import TRANSLATION_EFFECTS
 from samara.vehicles.writer import valid_spreads, vehicle_toml
 
 LAG = {
@@ -106,3 +109,18 @@ def test_a_layout_without_a_size_takes_the_length_of_an_arm() -> None:
     imported = build_imported(scale_positions(layout, UncertainValue(0.5, 0.03, "half of the diagonal")))
     assert imported.rotors[0].r_B == Vec3(0.1, 0.1, 0.0)
     assert dict(imported.structure.relative_uncertainties)["rotors[0].position"] == 0.03
+
+
+def test_the_air_of_the_parts_is_added_only_where_the_file_has_none() -> None:
+    """A file with drag flies as in its own simulator; one without gets drag, thrust and moment of the parts, with spreads."""
+    parts = assemble(
+        parts_list(name="p", mass=1.2, diagonal=0.56, motors="2216 880KV", props="10x4.5", battery="3S5000")
+    )
+    with_drag = build_imported(replace(WHOLE, mass=None), parts)
+    assert not any(with_drag.has(effect) for effect in TRANSLATION_EFFECTS)
+    assert with_drag["drag"] == build_imported(WHOLE)["drag"]
+    without = build_imported(replace(WHOLE, mass=None, effects={}), parts)
+    assert all(without.has(effect) and without[effect] == parts[effect] for effect in TRANSLATION_EFFECTS)
+    assert {"airspeed_moment.roll", "rotor_drag.coefficient", "translational_lift.solidity"} <= valid_spreads(
+        without
+    ).keys()

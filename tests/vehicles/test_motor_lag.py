@@ -3,27 +3,13 @@
 from typing import NamedTuple
 
 import pytest
-from support.published_aircraft import aircraft
+from support.flown_aircraft import flown_vehicle
 from support.repository import REPOSITORY
 
 from samara.vehicles.limits import replace_dc_motors
-from samara.vehicles.parts.assemble import assemble
-from samara.vehicles.parts.parts_list import parts_list
 from samara.vehicles.trim import hover
 
 PAGE = REPOSITORY / "docs" / "evidence" / "own-drone-check.md"
-# X8 by 3D Robotics: 3.5 kg with a camera, SunnySky 2216 of 800 rpm/V, 11x4.7 propellers, 4S 10 Ah; ArduPilot identified it by
-# frequency sweeps (Tools/autotest/models/3DR_X8-M.json, Lag 24.94 rad/s in roll, pitch and thrust)
-X8 = {
-    "mass": 3.5,
-    "diagonal": 0.5,
-    "layout": "x8",
-    "motors": "2216 800KV",
-    "props": "11x4.7",
-    "battery": "4S10000",
-}
-# of the next SunnySky motor of that size in motor_data.csv, X V3 2216 of 880 rpm/V, with as many more turns
-X8_RESISTANCE = 0.089 * (880.0 / 800.0) ** 2
 
 
 class PublishedLag(NamedTuple):
@@ -45,20 +31,9 @@ LAGS = {
 }
 
 
-def lag_vehicle(name):
-    """Assemble an aircraft of the list, or the X8."""
-    if name.startswith("3DR X8"):
-        resistance = {"resistance": X8_RESISTANCE} if "resistance" in name else {}
-        return assemble(parts_list(name=name, **X8, **resistance))
-    entry = next(entry for entry in aircraft() if entry["name"] == name)
-    layout = {"rotors": entry["rotors"]} if "rotors" in entry else {"layout": entry["layout"]}
-    parts = {key: value for key, value in entry["parts"].items() if key != "diagonal" or "rotors" not in entry}
-    return assemble(parts_list(name=name, **parts, **layout))
-
-
 def longest_lag(name):
     """τ of the slowest rotor in hover  [ms]"""
-    return 1e3 * max(rotor.motor.time_constant_up for rotor in replace_dc_motors(lag_vehicle(name)).rotors)
+    return 1e3 * max(rotor.motor.time_constant_up for rotor in replace_dc_motors(flown_vehicle(name)).rotors)
 
 
 @pytest.mark.parametrize("name", LAGS)
@@ -76,7 +51,7 @@ def test_lags_from_parts_against_lags_in_flight(name):
 
 def test_lag_is_inertia_over_the_slopes_of_motor_and_air():
     """τ = J / (K²/R + 2 kM Ω), J Ω̇ = K I − kM Ω² about hover"""
-    vehicle = lag_vehicle("Agilicious (5-inch racer)")
+    vehicle = flown_vehicle("Agilicious (5-inch racer)")
     rotor, speed = vehicle.rotors[0], float(hover(vehicle)[0].rotor_speed[0])
     stiffness = rotor.motor.constant**2 / rotor.motor.resistance + 2.0 * rotor.k_torque * speed
     assert longest_lag("Agilicious (5-inch racer)") == pytest.approx(1e3 * rotor.inertia / stiffness, rel=0.03)

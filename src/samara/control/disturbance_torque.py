@@ -17,42 +17,54 @@ from samara.control.default_gains import OTHER_LAG, lead_time
 from samara.core.algebra import ZERO, Vec3, cross, quat_exp, rotate
 from samara.core.ops import where
 from samara.core.quantity import Scalar
-from samara.physics.effect import Wrench
+from samara.physics.effect import Wrench, add_wrenches
 from samara.physics.motion.body import angular_acceleration, required_torque
 from samara.physics.multirotor import tilt_rotors, total_rotor_wrench
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import rotor_momentum_torque
+from samara.physics.rotors.rotor_air_effects import ROTOR_DRAG, TRANSLATIONAL_LIFT
 from samara.physics.types import CALM, State, Vehicle
+
+ROTOR_DRAG_EFFECTS = (ROTOR_DRAG, TRANSLATIONAL_LIFT)
 
 
 def rotor_drag_wrench(v_W: Vec3, state: State, vehicle: Vehicle) -> Wrench:
-    """Σ f, Σ r × f of the rotors' drag at a velocity, for a body that does not rotate  [N, N·m]
+    """Σ f, Σ r × f of the rotors' drag and translational lift at a velocity, for a body that does not rotate  [N, N·m]
 
-    Thrust that is lost in a climb counts as drag along the rotors' axes, tilted by the servos: in sideways flight a tricopter's
-    tail rotor climbs or descends and pitches the body. Zero for a vehicle without rotor drag.
+    Thrust that is gained across a disc or lost in a climb counts as drag along the rotors' axes, tilted by the servos: in
+    sideways flight a tricopter's tail rotor climbs or descends and pitches the body. Zero for a vehicle without either.
     """
-    if not vehicle.has("rotor_drag"):
-        return Wrench()
-    vehicle = tilt_rotors(state, vehicle)
-    effect, drag_state = vehicle.structure.effects[vehicle.index("rotor_drag")], state._replace(v_W=v_W, omega_B=ZERO)
-    drag = effect.wrench((), drag_state, (), vehicle, CALM)
-    f_B, tau_B = drag.f_B, drag.tau_B
-    losses = effect.additional_loads((), drag_state, vehicle, CALM) if effect.additional_loads else ()
-    for rotor, loss in zip(vehicle.rotors, losses, strict=False):
-        f_B = f_B + rotor.axis_B * loss.thrust
-        tau_B = tau_B + cross(rotor.r_B, rotor.axis_B * loss.thrust)
-    return Wrench(f_B, tau_B)
+    total = Wrench()
+    if not has_rotor_drag(vehicle):
+        return total
+    effects = [effect for effect in vehicle.structure.effects if effect in ROTOR_DRAG_EFFECTS]
+    vehicle, drag_state = tilt_rotors(state, vehicle), state._replace(v_W=v_W, omega_B=ZERO)
+    for effect in effects:
+        total = add_wrenches(total, effect.wrench((), drag_state, (), vehicle, CALM))
+        gains = effect.additional_loads((), drag_state, vehicle, CALM) if effect.additional_loads else ()
+        for rotor, gain in zip(vehicle.rotors, gains, strict=False):
+            f_B = rotor.axis_B * gain.thrust
+            total = add_wrenches(total, Wrench(f_B, cross(rotor.r_B, f_B)))
+    return total
+
+
+def has_rotor_drag(vehicle: Vehicle) -> bool:
+    """Whether `rotor_drag_wrench` is not zero."""
+    return any(effect in ROTOR_DRAG_EFFECTS for effect in vehicle.structure.effects)
 
 
 MIN_TAKE_OFF_THRUST_FRACTION = 0.99  # fraction of the weight; with more thrust the body takes off
 MIN_AIRBORNE_THRUST_FRACTION = 0.5  # fraction of the weight; with less thrust the body stands on the ground or falls
+MIN_TRANSLATING_THRUST_FRACTION = 0.8
+"""The same for vehicles with translational lift, that is from parts: their feet and arms are not always symmetric, and a
+compensated torque of the ground tips a body that the rotors still half carry. Others keep their recorded landings."""
 
 
 class DisturbanceObserver(NamedTuple):
     """State of the disturbance observer: ω, modelled torque and rotor speeds one period ago, and the estimate τ_d
 
     [rad/s, N·m, rad/s, N·m]. `airborne_flag` is 1 from when the rotors carry the weight until they carry less than half
-    of it, else 0: contact torques of the ground are not compensated.
+    of it (0.8 with translational lift), else 0: contact torques of the ground are not compensated.
     """
 
     omega_B: Vec3
@@ -164,9 +176,11 @@ def add_rotor_momentum_torque(
 
 def airborne_flag(state: State, vehicle: Vehicle, rotor_wrench: Wrench, aloft_before: Scalar) -> Scalar:
     """1 if the rotors carry the body, else 0"""
+    has_lift = vehicle.has("translational_lift")
+    min_fraction = MIN_TRANSLATING_THRUST_FRACTION if has_lift else MIN_AIRBORNE_THRUST_FRACTION
     weight_fraction = rotate(state.q_WB, rotor_wrench.f_B).z / (vehicle.mass * vehicle["gravity"].acceleration)
     return where(
-        weight_fraction > where(aloft_before > 0.5, MIN_AIRBORNE_THRUST_FRACTION, MIN_TAKE_OFF_THRUST_FRACTION),
+        weight_fraction > where(aloft_before > 0.5, min_fraction, MIN_TAKE_OFF_THRUST_FRACTION),
         1.0,
         0.0,
     )
@@ -183,7 +197,7 @@ def modelled_acceleration(state: State, vehicle: Vehicle, observer: DisturbanceO
         tau_B = tau_B - gyroscopic_torque(state, vehicle)
     if has_airspeed_moment(vehicle):
         tau_B = tau_B + air_torque(state, vehicle)
-    elif vehicle.has("rotor_drag"):
+    elif has_rotor_drag(vehicle):
         tau_B = tau_B + rotor_drag_wrench(state.v_W, state, vehicle).tau_B
     if vehicle.has("damping"):
         tau_B = tau_B + _torque("damping", state, vehicle)
@@ -224,7 +238,7 @@ def compensate(
     the torque of the rotors' drag, which acts above or below the centre of mass, is compensated: τ − Σ r × f(v).
     """
     if not has_airspeed_moment(vehicle):
-        if vehicle.has("rotor_drag"):
+        if has_rotor_drag(vehicle):
             tau_B = tau_B - rotor_drag_wrench(state.v_W, state, vehicle).tau_B
         return tau_B + gyroscopic_torque(state, vehicle) if has_unpaired_rotor(vehicle) else tau_B
     compensated_B = tau_B - air_torque(

@@ -19,6 +19,7 @@ from samara.control.default_gains import motor_time_constant as motor_time_const
 from samara.control.disturbance_torque import (
     DisturbanceObserver,
     compensate,
+    has_rotor_drag,
     initial_observer_state,
     merge_state,
     modelled_acceleration,
@@ -228,7 +229,7 @@ def model_drag(v_W: Vec3, state: State, vehicle: Vehicle) -> Vec3:
         state_at_v = state._replace(v_W=v_W)
         force = vehicle.structure.effects[vehicle.index("drag")].wrench((), state_at_v, (), vehicle, CALM)
         drag_W = rotate(state.q_WB, force.f_B) + force.f_W
-    if vehicle.has("rotor_drag"):
+    if has_rotor_drag(vehicle):
         drag_W = drag_W + rotate(state.q_WB, rotor_drag_wrench(v_W, state, vehicle).f_B)
     return drag_W
 
@@ -238,7 +239,7 @@ def add_drag_derivatives(reference: Reference, state: State, vehicle: Vehicle) -
 
     Central differences over ±20 ms along v_d + t a_d + t² j_d/2 + t³ s_d/6: exact for drag that is linear or quadratic in v.
     """
-    if not (vehicle.has("drag") or vehicle.has("rotor_drag")):
+    if not (vehicle.has("drag") or has_rotor_drag(vehicle)):
         return reference
     h = DRAG_STEP
     even_W = reference.v_W + reference.j_W * (0.5 * h * h)

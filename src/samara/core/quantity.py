@@ -47,6 +47,12 @@ class OneOf(NamedTuple):
     values: tuple[float, ...]
 
 
+class Choices(NamedTuple):
+    """One or more of a few names."""
+
+    names: tuple[str, ...]
+
+
 class Unit(NamedTuple):
     """A vector or quaternion of length one."""
 

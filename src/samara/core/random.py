@@ -214,6 +214,34 @@ def uniform_lanes(word: SimdVector) -> SimdVector:
     return (word.convert_to_double() + 0.5) * 2.0**-32
 
 
+_BYTE_SCALE = (4.0 * (256.0**2 - 1.0) / 12.0) ** -0.5  # 1/σ of the sum of four random bytes
+
+
+def byte_normals(seed: int, source: str, drone: int, tick: int, count: int) -> Array:
+    """Draw (count, 4) numbers of mean 0 and variance 1, one block of four words each: for the noise of pixels.
+
+    The sum of the four bytes of a word is nearly normal, within ±3.45 and in steps of 0.007, and takes a tenth of the time.
+    """
+    key = derive_key(seed, source)
+    blocks, *words = np.broadcast_arrays(
+        np.arange(count, dtype=np.uint64), *(np.uint64(x) for x in (drone, tick & _WORD, tick >> 32))
+    )
+    word_columns = philox((blocks, words[0], words[1], words[2]), key)
+    return np.stack([_byte_normal(word) for word in word_columns], axis=-1)
+
+
+def _byte_normal(word: Array) -> Array:
+    """(Σ bytes − 510)/√(4 (256² − 1)/12)"""
+    total = (word & 255) + (word >> 8 & 255) + (word >> 16 & 255) + (word >> 24)
+    return (total.astype(float) - 510.0) * _BYTE_SCALE
+
+
+def byte_normal_lanes(word: SimdVector) -> SimdVector:
+    """`byte_normals` of words in `samara.core.portable_math.SimdVector`, bit-identical."""
+    total = (word & 255) + ((word >> 8) & 255) + ((word >> 16) & 255) + (word >> 24)
+    return (total.convert_to_double() - 510.0) * _BYTE_SCALE
+
+
 # Wichura's coefficients are written out: as tuples in a loop they cost three times as much.
 # fmt: off
 

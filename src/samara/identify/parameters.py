@@ -21,7 +21,7 @@ from samara.physics.rotors.airspeed_moment import AirspeedMoment
 from samara.physics.rotors.blade_element import RotorDrag
 from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
-from samara.physics.rotors.rotor_air_effects import AIRSPEED_MOMENT, ROTOR_DRAG
+from samara.physics.rotors.rotor_air_effects import AIRSPEED_MOMENT, ROTOR_DRAG, TRANSLATIONAL_LIFT
 from samara.physics.rotors.thrust_curve import THRUST_CURVE
 from samara.physics.types import Vehicle, replace_parameters
 
@@ -45,7 +45,7 @@ VARIED_PATHS = (
 )
 """Paths of a vehicle that a compiled step takes as inputs, so that one program serves all candidates."""
 FITTED_ROLES = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.DRAG)
-FITTED_EFFECTS = (ROTOR_DRAG, AIRSPEED_MOMENT, THRUST_CURVE)
+FITTED_EFFECTS = (ROTOR_DRAG, AIRSPEED_MOMENT, THRUST_CURVE, TRANSLATIONAL_LIFT)
 """Roles and effects that candidates fly with. Other effects do nothing in free flight, or start in a state that no log records;
 `samara.identify.identification.complete_vehicle` restores those that were on."""
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samara.control.registry import ControllerSpec, controller_name
@@ -17,7 +17,8 @@ from samara.scenario.autopilot import Autopilot
 from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.events import Event
 from samara.scenario.timeline import Rates
-from samara.scenario.world import World
+from samara.scenario.world import World, camera_scene
+from samara.sensors.registry import attach_view
 from samara.sensors.sensor import Sensor
 from samara.sensors.site import HOME, Site
 from samara.wind.sources import NoWind, WindSource
@@ -108,6 +109,16 @@ class Scenario:
     settings: Mapping[str, object] = field(default_factory=dict, compare=False)
     backend: str = "llvm"
     home: Site = HOME
+
+    def __post_init__(self) -> None:
+        """Attach the view of the world to the drones' cameras: their readings depend on its gates."""
+        if any(sensor.images for drone in self.drones for sensor in drone.sensors):
+            view = camera_scene(self.world, self.environment.ground)
+            drones = (
+                replace(drone, sensors=tuple(attach_view(sensor, view) for sensor in drone.sensors))
+                for drone in self.drones
+            )
+            object.__setattr__(self, "drones", tuple(drones))
 
     def __repr__(self) -> str:
         """Name and description, then drones, duration, wind, sensors and what else there is, a line each."""

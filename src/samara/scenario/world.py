@@ -8,7 +8,7 @@ The functions here create it from the tables of a scenario file; a recording sto
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from samara.core.algebra import UP, ZERO, Vec3, norm, quat_from_euler
 from samara.core.atomic_files import parse_json
@@ -18,6 +18,20 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
 from samara.physics.ground.solids import Box, Capsule, Sphere
+from samara.world.appearance import (
+    DAYLIGHT,
+    GATE_APPEARANCE,
+    GATE_BARS,
+    GROUND_APPEARANCE,
+    TEXTURES,
+    Appearance,
+    CameraScene,
+    CameraSurface,
+    Light,
+    PlacedGate,
+    gate_boxes,
+)
+from samara.world.gates import Gate, GateSize
 from samara.world.obstacles import TEMPLATES, HeightMap, Solid, classify_solid
 
 PROPELLER_STRIKE_ACTIONS = ("report", "break")
@@ -25,11 +39,12 @@ WORLD_FILE = "world.json"
 
 
 class Obstacle(NamedTuple):
-    """A fixed solid, its name, and its material for impacts."""
+    """A fixed solid, its name, its material for impacts, and its appearance for cameras."""
 
     name: str
     solid: Solid
     material: Material = Material()
+    appearance: Appearance = Appearance()
 
     @property
     def shape(self) -> str:
@@ -43,7 +58,8 @@ class Obstacle(NamedTuple):
 class World(NamedTuple):
     """The obstacles, the ground if it is a height map, whether drones collide, and the effect of a propeller strike.
 
-    A strike is reported; with "break", that motor also fails.
+    A strike is reported; with "break", that motor also fails. The bars of the `gates` are among the obstacles. `ground` and
+    `light` are for cameras.
     """
 
     obstacles: tuple[Obstacle, ...] = ()
@@ -51,6 +67,9 @@ class World(NamedTuple):
     collisions: bool = False
     propeller_strike: str = "report"
     drone: Material = Material()
+    gates: tuple[PlacedGate, ...] = ()
+    ground: Appearance = GROUND_APPEARANCE
+    light: Light = DAYLIGHT
 
     @property
     def is_empty(self) -> bool:
@@ -61,6 +80,27 @@ class World(NamedTuple):
     def named_solids(self) -> tuple[tuple[str, Solid], ...]:
         """Name and solid of each obstacle, without the ground."""
         return tuple((obstacle.name, obstacle.solid) for obstacle in self.obstacles)
+
+
+def camera_scene(world: World, ground: Ground | None) -> CameraScene:
+    """Return what cameras see of a world above a ground plane (None: the plane below the drone) or its height map."""
+    surfaces = tuple(
+        CameraSurface(
+            obstacle.solid,
+            obstacle.appearance._replace(object_name=obstacle.appearance.object_name or obstacle.name),
+        )
+        for obstacle in world.obstacles
+    )
+    return CameraScene(surfaces, world.terrain or ground, world.ground, world.light, world.gates)
+
+
+def gate_obstacles(placed: PlacedGate, appearance: Appearance = GATE_APPEARANCE) -> tuple[Obstacle, ...]:
+    """Return the four bars of a gate as obstacles; for cameras they are one object."""
+    boxes = gate_boxes(placed.gate, placed.sizes, placed.depth)
+    look = appearance._replace(object_name=placed.name)
+    return tuple(
+        Obstacle(f"{placed.name}.{bar}", solid, appearance=look) for bar, solid in zip(GATE_BARS, boxes, strict=True)
+    )
 
 
 def sphere_obstacles(world: World, margin: float = 0.0) -> list[Sphere]:
@@ -138,11 +178,16 @@ def world_json(world: World) -> str:
             "shape": obstacle.shape,
             "solid": _leaves(obstacle.solid),
             "material": [float(x) for x in obstacle.material],
+            **({"appearance": obstacle.appearance} if obstacle.appearance != Appearance() else {}),
         }
         for obstacle in world.obstacles
     ]
     terrain = None if world.terrain is None else _leaves(world.terrain)
-    return json.dumps(world._asdict() | {"obstacles": obstacles, "terrain": terrain})
+    fields = world._asdict() | {"obstacles": obstacles, "terrain": terrain}
+    for name in ("gates", "ground", "light"):
+        if fields[name] == World._field_defaults[name]:
+            del fields[name]
+    return json.dumps(fields)
 
 
 def recorded_world(attachments: Mapping[str, bytes]) -> World:
@@ -155,12 +200,24 @@ def world_from_json(text: str) -> World:
     try:
         data = parse_json(text)
         obstacles = tuple(
-            Obstacle(str(entry["name"]), _solid(entry["shape"], entry["solid"]), _material(entry["material"]))
+            Obstacle(
+                str(entry["name"]),
+                _solid(entry["shape"], entry["solid"]),
+                _material(entry["material"]),
+                _appearance(entry["appearance"]) if "appearance" in entry else Appearance(),
+            )
             for entry in data["obstacles"]
         )
         terrain = None if data["terrain"] is None else HeightMap(*data["terrain"])
         return World(
-            obstacles, terrain, bool(data["collisions"]), str(data["propeller_strike"]), _material(data["drone"])
+            obstacles,
+            terrain,
+            bool(data["collisions"]),
+            str(data["propeller_strike"]),
+            _material(data["drone"]),
+            tuple(_placed_gate(*values) for values in data.get("gates", ())),
+            _appearance(data["ground"]) if "ground" in data else GROUND_APPEARANCE,
+            _light(*data["light"]) if "light" in data else DAYLIGHT,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
@@ -184,6 +241,32 @@ def _solid(shape: str, leaves: list[float]) -> Solid:
 
 def _material(values: object) -> Material:
     return Material(*_numbers(values, len(Material._fields)))
+
+
+def _appearance(values: list[Any]) -> Appearance:
+    colour, texture, second, size, class_name, object_name = values
+    if texture not in TEXTURES:
+        raise ValueError(f"texture {quote_value(texture)}: expected one of {', '.join(TEXTURES)}")
+    (texture_size,) = _numbers([size], 1)
+    colours = (Vec3(*_numbers(values, 3)) for values in (colour, second))
+    return Appearance(next(colours), texture, next(colours), texture_size, str(class_name), str(object_name))
+
+
+def _placed_gate(name: str, gate: list[Any], sizes: list[Any], depth: float) -> PlacedGate:
+    (p_W, yaw), (opening, frame) = gate, sizes
+    (yaw, depth), (width, height), (frame_width, frame_height) = (
+        _numbers([yaw, depth], 2),
+        _numbers(opening, 2),
+        _numbers(frame, 2),
+    )
+    pose = Gate(Vec3(*_numbers(p_W, 3)), yaw)
+    return PlacedGate(str(name), pose, GateSize((width, height), (frame_width, frame_height)), depth)
+
+
+def _light(sun_direction: object, sun: float, ambient: float, horizon: object, zenith: object) -> Light:
+    direction_W, low, high = (Vec3(*_numbers(values, 3)) for values in (sun_direction, horizon, zenith))
+    sun, ambient = _numbers([sun, ambient], 2)
+    return Light(direction_W, sun, ambient, low, high)
 
 
 def _numbers(values: object, count: int) -> list[float]:

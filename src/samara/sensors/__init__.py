@@ -13,6 +13,8 @@ from samara.sensors.sensor import IMU, Mounting, Sensor
 from samara.sensors.site import Site, site_from_degrees
 
 if TYPE_CHECKING:
+    from samara.sensors.camera import CameraModel, render_camera
+    from samara.sensors.camera_jax import camera_images
     from samara.sensors.depth_jax import depth_images
     from samara.sensors.error_models import allan_deviation
     from samara.sensors.ray_sensors import RaySensor
@@ -21,6 +23,7 @@ else:
 
 __all__ = [
     "IMU",
+    "CameraModel",
     "Mounting",
     "PartError",
     "RaySensor",
@@ -28,8 +31,10 @@ __all__ = [
     "SensorPart",
     "Site",
     "allan_deviation",
+    "camera_images",
     "depth_images",
     "part",
     "part_names",
+    "render_camera",
     "site_from_degrees",
 ]

@@ -72,18 +72,24 @@ def distort(right: Scalar, down: Scalar, lens: Lens) -> tuple[Scalar, Scalar]:
     )
 
 
+def distortion_jacobian(x: Scalar, y: Scalar, lens: Lens) -> tuple[Scalar, Scalar, Scalar]:
+    """(∂x'/∂x, ∂x'/∂y = ∂y'/∂x, ∂y'/∂y) of `distort`"""
+    radius_squared = x * x + y * y
+    radial, slope = (
+        1.0 + radius_squared * (lens.k1 + lens.k2 * radius_squared),
+        2.0 * lens.k1 + 4.0 * lens.k2 * radius_squared,
+    )
+    xx = radial + slope * x * x + 2.0 * lens.p1 * y + 6.0 * lens.p2 * x
+    xy = slope * x * y + 2.0 * lens.p1 * x + 2.0 * lens.p2 * y
+    yy = radial + slope * y * y + 6.0 * lens.p1 * y + 2.0 * lens.p2 * x
+    return xx, xy, yy
+
+
 def undistort(right: Scalar, down: Scalar, lens: Lens) -> tuple[Scalar, Scalar]:
     """Invert `distort` by Newton's method, starting at the distorted point."""
     x, y = right, down
     for _ in range(NEWTON_ITERATIONS if any(lens) else 0):
-        radius_squared = x * x + y * y
-        radial, slope = (
-            1.0 + radius_squared * (lens.k1 + lens.k2 * radius_squared),
-            2.0 * lens.k1 + 4.0 * lens.k2 * radius_squared,
-        )
-        xx = radial + slope * x * x + 2.0 * lens.p1 * y + 6.0 * lens.p2 * x
-        xy = slope * x * y + 2.0 * lens.p1 * x + 2.0 * lens.p2 * y
-        yy = radial + slope * y * y + 6.0 * lens.p1 * y + 2.0 * lens.p2 * x
+        xx, xy, yy = distortion_jacobian(x, y, lens)
         distorted_point = distort(x, y, lens)
         error_x, error_y, determinant = distorted_point[0] - right, distorted_point[1] - down, xx * yy - xy * xy
         x, y = x - (yy * error_x - xy * error_y) / determinant, y - (xx * error_y - xy * error_x) / determinant
@@ -162,10 +168,10 @@ class DepthReading(NamedTuple):
     depth: tuple[tuple[Scalar, ...], ...]
 
 
-def _has_inverse(part: DepthCameraPart, direction_S: Vec3) -> bool:
+def has_inverse(camera: Pinhole) -> bool:
     """Return whether the direction of every pixel projects back to that pixel, within 1e-6 pixels."""
-    row, column = (index.ravel() for index in np.indices(part.shape))
-    projected = project_direction(direction_S, part.camera)
+    row, column = (index.ravel().astype(float) for index in np.indices((camera.height, camera.width)))
+    projected = project_direction(pixel_ray(column, row, camera), camera)
     return bool((np.abs(projected[0] - column) < 1e-6).all() and (np.abs(projected[1] - row) < 1e-6).all())
 
 
@@ -183,7 +189,7 @@ def depth_camera(
                 f"depth_camera.{view} = {getattr(part, view):g}: expected an angle up to {MAX_FOV_RAD:.3f} rad"
             )
     model = RaySensor(part, mounting, scene)
-    if not _has_inverse(part, model.beams.direction_S):
+    if not has_inverse(part.camera):
         raise ValueError(
             f"depth_camera: k1, k2, p1, p2 = {', '.join(f'{x:g}' for x in part.camera.lens)}: such a lens "
             "has no inverse within the image; expected less distortion"

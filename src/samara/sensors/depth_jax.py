@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array, lax
 from jax.experimental import pallas as pl
 
-from samara.compiler.jax.arrays import Launch, triton_options
+from samara.compiler.jax.arrays import Launch, materialise, triton_options
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.core.ops import fast_minimum, where
 from samara.core.tree import flatten, unflatten
@@ -127,11 +127,6 @@ def _depth(ray: Ray, nearest: Array, forward: Array, farthest: float, dtype: str
     return where(z > farthest, farthest, z).astype(dtype)
 
 
-def _materialise(tree: Any) -> Any:
-    """Compute the tree before the pixels; XLA would otherwise fuse it and repeat it for every pixel."""
-    return lax.optimization_barrier(tree)  # type: ignore[no-untyped-call]
-
-
 def _column(tree: Any) -> Any:
     return unflatten(tree, iter([x[:, None] for x in flatten(tree)]))
 
@@ -139,7 +134,7 @@ def _column(tree: Any) -> Any:
 def _render_xla(inputs: Any, settings: Any, maps: Sequence[HeightMap] = ()) -> Array:
     """Render all drones and pixels as one array; quantities per drone are computed once, before the pixels."""
     camera, _, dtype, _ = settings
-    pose, shapes = _materialise(_camera_poses(inputs, settings))
+    pose, shapes = materialise(_camera_poses(inputs, settings))
     direction_S = Vec3(*(x.ravel()[None] for x in _directions(camera, pose.nearest.dtype)))
     ray = beam_ray(State(_column(pose.start_W), ZERO, _column(pose.q_WS), ZERO), AT_CENTRE, Beam(direction_S))
     nearest = pose.nearest[:, None]
@@ -158,7 +153,7 @@ def _render_xla(inputs: Any, settings: Any, maps: Sequence[HeightMap] = ()) -> A
 def _render_pallas(inputs: Any, settings: Any) -> Array:
     """Render one tile of one drone's image per program: rays in registers, looping over the solids that may be in it."""
     camera, _, dtype, launch = settings
-    pose, shapes = _materialise(_camera_poses(inputs, settings))
+    pose, shapes = materialise(_camera_poses(inputs, settings))
     drones, (rows, columns) = len(pose.nearest), camera.shape
     height, width = _tile(launch.block, rows, columns)
     padding = (0, -rows % height), (0, -columns % width)
@@ -226,7 +221,7 @@ def _visibility_words(
     one across it and one at its range. The planes have a small margin for rounding.
     """
     normals_S, offsets = _frustum_planes(direction_S, tile, farthest)
-    normals_W = _materialise(
+    normals_W = materialise(
         [rotate(_column(q_WS), Vec3(*(jnp.asarray(x[None]) for x in normal_S))) for normal_S in normals_S]
     )
     expanded = unflatten(solids, iter([x[:, :, None] for x in flatten(solids)]))

@@ -85,15 +85,19 @@ def _beams(part: "RayPart") -> Beam:
     return read_only
 
 
-def beam_ray(state: State, mounting: Mounting, beam: Beam) -> Ray:
-    """p = p_W − τ v + q ⊗ r_B,  d = q ⊗ q_BS ⊗ s,  q = q_WB ⊗ exp(−τ ω): from the pose of the drone at emission
+def emission_pose(state: State, age: Scalar) -> tuple[Vec3, Quat]:
+    """p = p_W − τ v,  q = q_WB ⊗ exp(−τ ω): the pose of the drone at emission
 
     Velocity and angular velocity are assumed constant since then. An age of literal 0 means emission at the present instant.
     """
-    if isinstance(beam.age, float) and beam.age == 0.0:
-        p_W, q_WB = state.p_W, state.q_WB
-    else:
-        p_W, q_WB = state.p_W - state.v_W * beam.age, state.q_WB * quat_exp(state.omega_B * -beam.age)
+    if isinstance(age, float) and age == 0.0:
+        return state.p_W, state.q_WB
+    return state.p_W - state.v_W * age, state.q_WB * quat_exp(state.omega_B * -age)
+
+
+def beam_ray(state: State, mounting: Mounting, beam: Beam) -> Ray:
+    """p = p_B + q ⊗ r_B,  d = q ⊗ q_BS ⊗ s: from the pose (p_B, q) of the drone at emission"""
+    p_W, q_WB = emission_pose(state, beam.age)
     return Ray(p_W + rotate(q_WB, mounting.r_B), matrix_from_quat(q_WB * mounting.q_BS) @ beam.direction_S)
 
 

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
 from samara.core.coerce import InvalidValueError
-from samara.core.quantity import Quantity, Tree
+from samara.core.quantity import Choices, Quantity, Tree
 from samara.core.sanitise import quote_value
 from samara.core.toml import DataSheet, ShippedFiles, TomlFile, parse_document
 from samara.core.units import convert_to_si
 from samara.sensors import (
     barometer,
     battery_monitor,
+    camera,
     depth_camera,
     gps,
     imu,
@@ -29,6 +30,7 @@ from samara.sensors import (
 )
 from samara.sensors.sensor import POSITION, Mounting, RayScene, Sensor, SensorType
 from samara.sensors.site import HOME, Site
+from samara.world.appearance import CameraScene
 from samara.world.obstacles import HeightMap
 
 SCHEMA = 1
@@ -43,6 +45,7 @@ MODULES = (
     battery_monitor,
     depth_camera,
     lidar,
+    camera,
 )
 """The registry: the module of every type of sensor, each with a `TYPE`."""
 SENSOR_TYPES: dict[str, SensorType] = {module.TYPE.name: module.TYPE for module in MODULES}
@@ -87,13 +90,21 @@ def attach_scene(sensor: Sensor, scene: RayScene, terrain: HeightMap | None = No
     registered_type = SENSOR_TYPES.get(sensor.type_name)
     if (
         registered_type is None
-        or not registered_type.detects
+        or registered_type.detects not in ("solids", "terrain")
         or (registered_type.detects == "solids" and not scene.solids)
     ):
         return sensor
     if registered_type.detects == "terrain" and terrain is not None:
         scene = scene._replace(ground=terrain)
     return registered_type.build(sensor.model.part, sensor.model.mounting, name=sensor.name, scene=scene)
+
+
+def attach_view(sensor: Sensor, view: CameraScene) -> Sensor:
+    """Return a camera with its view; any other sensor unchanged."""
+    registered_type = SENSOR_TYPES.get(sensor.type_name)
+    if registered_type is None or registered_type.detects != "view":
+        return sensor
+    return registered_type.build(sensor.model.part, sensor.model.mounting, name=sensor.name, scene=view)
 
 
 def fault_names(sensor: Sensor) -> frozenset[str]:
@@ -141,6 +152,9 @@ def _read_record(record_type: type[Tree], table: DataSheet) -> Tree:
             values[key] = _read_record(hint, table.table(key))
             continue
         base, quantity = get_args(hint)[:2]
+        if isinstance(quantity, Choices):
+            values[key] = _chosen_names(table.take(key, f"a list of {', '.join(quantity.names)}"), quantity)
+            continue
         value, unit = table.quantity(key, quantity.unit)
         try:
             values[key] = _parse_quantity(base, value, unit, quantity)
@@ -166,6 +180,14 @@ def _parse_quantity(base: Any, value: Tree, unit: str, quantity: Quantity) -> Tr
     return number(value)
 
 
+def _chosen_names(value: Tree, choices: Choices) -> tuple[str, ...]:
+    """Return the names of a list; raise InvalidValueError with the expected form."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not names or any(name not in choices.names for name in names):
+        raise InvalidValueError(f"one or more of {', '.join(choices.names)}")
+    return tuple(dict.fromkeys(names))
+
+
 def _override_fields(record: Tree, overrides: Mapping[str, Tree], label: str) -> Tree:
     hints, values = get_type_hints(type(record), include_extras=True), {}
     for key, value in overrides.items():
@@ -180,7 +202,11 @@ def _override_fields(record: Tree, overrides: Mapping[str, Tree], label: str) ->
         else:
             base, quantity = get_args(hints[key])[:2]
             try:
-                values[key] = _parse_quantity(base, value, quantity.unit, quantity)
+                values[key] = (
+                    _chosen_names(value, quantity)
+                    if isinstance(quantity, Choices)
+                    else _parse_quantity(base, value, quantity.unit, quantity)
+                )
             except InvalidValueError as error:
                 raise PartError(f"{label}.{key} = {quote_value(value)}: expected {error}") from None
     return record._replace(**values)

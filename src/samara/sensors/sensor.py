@@ -60,6 +60,15 @@ class RayScene(NamedTuple):
 ONLY_GROUND = RayScene()
 
 
+class ImageOutput(NamedTuple):
+    """An image that a sensor delivers beside its reading: its name, shape (rows, columns, …), dtype and unit."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    unit: str = "1"
+
+
 @dataclass(frozen=True)
 class Sensor:
     """A sensor: `measure(state, command, vehicle, environment, normals)` returns one number per field.
@@ -70,7 +79,8 @@ class Sensor:
 
     The sensor samples at `rate` [Hz], which divides the sensor rate of the simulation (0: at each of its ticks); its values
     arrive `delay` [s] later. A field `valid` of 0 marks a missing sample. `type_name`, `reading` (a named tuple of zeros
-    with the shape of the values) and `model` (the sensor's model) are for the estimators that use it.
+    with the shape of the values) and `model` (the sensor's model) are for the estimators that use it. `images` are arrays
+    that arrive with its values.
     """
 
     name: str
@@ -86,6 +96,7 @@ class Sensor:
     type_name: str = ""
     reading: Tree = ()
     model: Tree = ()
+    images: tuple[ImageOutput, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.fields) != len(self.units) or not self.fields:
@@ -102,11 +113,11 @@ class Sensor:
 class SensorType(NamedTuple):
     """A type of sensor: the properties that its parts share.
 
-    `part` is the named tuple of its parameters, read from data sheets, and `build(part, mounting, name=…)` returns the sensor.
-    `faults` are the names under which an event can fail it; () means the type's name. With `has_site`, `build` takes the site
-    on Earth as `where`. A sensor that `detects` "solids", or also "terrain", takes a `scene`; the `model` of its
-    sensors has `part` and `mounting`. `has_image` means that single pixels or beams can fail. `exact` builds the
-    sensor without error for a site.
+    `part` is the named tuple of its parameters, read from data sheets, and `build(part, mounting, name=…)` returns the
+    sensor. `faults` are the names under which an event can fail it; () means the type's name. With `has_site`, `build` takes
+    the site on Earth as `where`. A sensor that `detects` "solids", or also "terrain", takes a `scene`; the `model` of its
+    sensors has `part` and `mounting`. One that detects the "view" takes a `CameraScene`. `has_image` means that single pixels
+    or beams can fail. `exact` builds the sensor without error for a site.
     """
 
     name: str
@@ -114,7 +125,7 @@ class SensorType(NamedTuple):
     build: Callable[..., Sensor]
     faults: tuple[str, ...] = ()
     has_site: bool = False
-    detects: Literal["", "solids", "terrain"] = ""
+    detects: Literal["", "solids", "terrain", "view"] = ""
     has_image: bool = False
     exact: Callable[[Site], Sensor] | None = None
 

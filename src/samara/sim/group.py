@@ -48,7 +48,8 @@ class SensorRows(NamedTuple):
 class Group:
     """n drones of one structure: `slots` has an array (leaves, n) for each slot, by name.
 
-    `state` and `environment` give the rows of those slots by field: `group.state.p_W` (3, n).
+    `state` and `environment` give the rows of those slots by field: `group.state.p_W` (3, n). `images` has the images that
+    arrived last from sensors that deliver them, (n, rows, columns, …) each, by names such as "camera/rgb".
     """
 
     def __init__(
@@ -99,6 +100,11 @@ class Group:
             "environment": plant.environment,
             "command": plant.command,
             "contact": plant.contact,
+        }
+        self.images: dict[str, Array] = {
+            f"{sensor.name}/{image.name}": np.zeros((n, *image.shape), image.dtype)
+            for sensor in self.setup.sensors
+            for image in sensor.images
         }
         self.sets: dict[str, tuple[StageSet, ...]] = {}
         self._references: list[dict[str, Stage]] | None = None  # stages by name of the drones that determine the inputs
@@ -259,14 +265,17 @@ class Group:
     # Regrouping -------------------------------------------------------------------------------------------------------
 
     def drone_slots(self, column: int) -> dict[str, Array]:
-        """Return copies of one drone's slots."""
-        return {name: rows[:, column].copy() for name, rows in self.slots.items()}
+        """Return copies of one drone's slots, and of its images."""
+        images = {name: images[column].copy() for name, images in self.images.items()}
+        return {name: rows[:, column].copy() for name, rows in self.slots.items()} | images
 
     def restore_slots(self, column: int, values: Mapping[str, Array]) -> None:
         """Restore the slots of a drone that moved here from another group."""
         for name, leaves in values.items():
             if name not in NOT_COPIED_SLOTS and name in self.slots and len(self.slots[name]) == len(leaves):
                 self.slots[name][:, column] = leaves
+        for name in self.images.keys() & values.keys():
+            self.images[name][column] = values[name]
         self.slots["command"][:, column] = values["command"]
         self.slots["contact"][2, column] = values["contact"][2]
         if "filter" in self.slots and "filter" in values:

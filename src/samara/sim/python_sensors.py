@@ -17,6 +17,7 @@ from samara.sim.stage import PythonStage, StageSet
 from samara.sim.stages.sensors import build_sensors, receive
 
 if TYPE_CHECKING:
+    from samara.sim.camera_renderer import CameraRenderer
     from samara.sim.fleet import Fleet
     from samara.sim.group import Group, SensorRows
     from samara.sim.ray_sensors import RayCaster
@@ -28,7 +29,7 @@ class SensorState:
 
     def __init__(self, state: Any = ()) -> None:
         self.state = state
-        self.queue: deque[tuple[int, Array]] = deque()  # arrival times [µs] and readings
+        self.queue: deque[tuple[int, Array, dict[str, Array]]] = deque()  # arrival times [µs], readings and images
 
 
 class SensorsStage(PythonStage):
@@ -41,6 +42,7 @@ class SensorsStage(PythonStage):
     def __init__(self) -> None:
         self._states: dict[tuple[int, str], SensorState] = {}
         self._rays: RayCaster | None = None
+        self._cameras: CameraRenderer | None = None
 
     def build(self, setup: DroneSetup) -> StageSet:
         """Build the traced sensors of one drone."""
@@ -90,6 +92,9 @@ class SensorsStage(PythonStage):
     def _sample(self, fleet: "Fleet", group: "Group", rows: "SensorRows") -> None:
         from samara.sim.ray_sensors import RayCaster, is_ray_sensor
 
+        if rows.sensor.images:
+            self._sample_camera(fleet, group, rows)
+            return
         sensor, tick = rows.sensor, fleet.tick("sensor")
         for column in range(len(group)):
             count = sensor.normals_needed
@@ -104,7 +109,16 @@ class SensorsStage(PythonStage):
                 values = _measure(
                     group, column, sensor, sensor_state, sensor_normals.tolist(), rows.period_us / MICROSECONDS
                 )
-            sensor_state.queue.append((fleet.time_us + rows.delay_us, values))
+            sensor_state.queue.append((fleet.time_us + rows.delay_us, values, {}))
+
+    def _sample_camera(self, fleet: "Fleet", group: "Group", rows: "SensorRows") -> None:
+        """Render the images of all drones of a group at once."""
+        from samara.sim.camera_renderer import CameraRenderer
+
+        self._cameras = self._cameras or CameraRenderer()
+        for column, (values, images) in enumerate(self._cameras.render(fleet, group, rows)):
+            queue = self._sensor_state(group, column, rows.sensor).queue
+            queue.append((fleet.time_us + rows.delay_us, values, images))
 
     def _receive(self, time_us: int, group: "Group", rows: "SensorRows") -> bool:
         """Accept the readings whose delay has passed; return whether one arrived."""
@@ -113,7 +127,10 @@ class SensorsStage(PythonStage):
             queue = self._sensor_state(group, column, rows.sensor).queue
             if not queue or queue[0][0] > time_us:
                 continue
-            (_, values), has_arrived = queue.popleft(), True
+            (_, values, images), has_arrived = queue.popleft(), True
+            if rows.silent[column] < 0.5:
+                for name, image in images.items():
+                    group.images[f"{rows.sensor.name}/{name}"][column] = image
             if "valid" in rows.sensor.fields:
                 last_reading, state = tuple(rows.reading[:, column].tolist()), (rows.fresh[column], rows.silent[column])
                 reading, rows.fresh[column] = receive(

@@ -21,6 +21,7 @@ from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
 from samara.physics.types import State
 from samara.scenario.snapshot import VisionFault
+from samara.sensors.camera import CameraModel
 from samara.sensors.ray_sensors import NO_RETURN, Beam, RaySensor, beam_ray, drone_box
 from samara.sensors.sensor import Mounting, Sensor
 from samara.vehicles.shape import bounding_box
@@ -102,7 +103,7 @@ class RayCaster:
         return self._drone_boxes[1]
 
 
-def blind_rays(ray_sensor: RaySensor, fault: VisionFault, seed: int, source: str, drone: int) -> Array:
+def blind_rays(ray_sensor: RaySensor | CameraModel, fault: VisionFault, seed: int, source: str, drone: int) -> Array:
     """Mark the blind rays of a sensor: the leftmost fraction of its columns, or random rays that stay the same in flight."""
     if fault.mode == "dead":
         threshold = NormalDist().inv_cdf(min(max(fault.fraction, 1e-12), 1.0 - 1e-12))

@@ -39,6 +39,7 @@ from samara.physics.rotors.rotor_air_effects import (
     ROLLING_MOMENT,
     ROTOR_DRAG,
     THRUST_FADE,
+    TRANSLATIONAL_LIFT,
 )
 from samara.physics.rotors.thrust_curve import THRUST_CURVE, THRUST_SCALE, ThrustCurve, ThrustScale
 from samara.physics.structure.arms import ARMS, Arms
@@ -165,6 +166,15 @@ def _hover_inflow(rotor: Rotor) -> float:
     return float(hover_induced(rotor.k_thrust, SEA_LEVEL_DENSITY, rotor.radius) / rotor.radius)
 
 
+def min_solidity(rotor: Rotor, lift_slope: float) -> float:
+    """σ at which the pitch 3 (2 C_T/σa + λ_h/2) is 0.5 rad; 0 without a radius, and if the inflow alone takes that pitch."""
+    inflow_pitch = 1.5 * _hover_inflow(rotor) if rotor.radius > 0.0 else math.inf
+    if inflow_pitch >= _TYPICAL_PITCH:
+        return 0.0
+    unit_solidity_pitch = blade_coefficients(rotor, RotorAir(1.0, lift_slope)).pitch - inflow_pitch
+    return float(unit_solidity_pitch / (_TYPICAL_PITCH - inflow_pitch))
+
+
 def typical_solidity(vehicle: Vehicle, lift_slope: float = 5.7) -> float:
     """σ of the shipped blade of this radius, else 0.08; raised until the pitch 3 (2 C_T/σa + λ_h/2) is at most 0.5 rad."""
     shipped = [blade_shape for blade_shape, _ in map(blade, blade_names())]
@@ -176,10 +186,7 @@ def typical_solidity(vehicle: Vehicle, lift_slope: float = 5.7) -> float:
             if abs(blade_shape.radius - rotor.radius) < 0.02 * rotor.radius
         ]
         solidities.append(matching[0] if matching else TYPICAL_SOLIDITY)
-        inflow_pitch = 1.5 * _hover_inflow(rotor) if rotor.radius > 0.0 else math.inf
-        if inflow_pitch < _TYPICAL_PITCH:
-            unit_solidity_pitch = blade_coefficients(rotor, RotorAir(1.0, lift_slope)).pitch - inflow_pitch
-            solidities.append(unit_solidity_pitch / (_TYPICAL_PITCH - inflow_pitch))
+        solidities.append(min_solidity(rotor, lift_slope))
     return max(solidities)
 
 
@@ -235,6 +242,15 @@ def _check_rotor_drag(vehicle: Vehicle) -> str | None:
             "model the loss of thrust in climb"
         )
     return require_rotors("rotor_drag")(vehicle)
+
+
+def _check_translational_lift(vehicle: Vehicle) -> str | None:
+    conflicting = [effect.name for effect in vehicle.structure.effects if effect.loads is not None]
+    conflicting += ["thrust_fade"] if vehicle.has("thrust_fade") else []
+    conflicting += ["inflow"] if vehicle.structure.inflow is not None else []
+    if conflicting:
+        return f"translational_lift is on beside {conflicting[0]}: expected one of them, both model the thrust in moving air"
+    return require_discs("translational_lift")(vehicle)
 
 
 def _complete_flapping(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
@@ -458,6 +474,13 @@ OPTIONS: dict[str, EffectOption] = {
         check=require_rotors("rolling_moment"),
     ),
     "thrust_fade": EffectOption(ThrustFade, {"": THRUST_FADE}, check=_check_thrust_fade),
+    "translational_lift": EffectOption(
+        RotorAir,
+        {"": TRANSLATIONAL_LIFT},
+        complete=_complete_rotor_air,
+        check=_check_translational_lift,
+        extra_texts=("blade",),
+    ),
 }
 """Options by the name of the table, which is also that of the effect; a vehicle has its effects in this order."""
 

@@ -2,6 +2,7 @@
 
     first_hit_distance(ray, solids)                     the distance of the nearest solid [m]; 1e9 without a hit, 0 from inside
     hit_distance(ray_terms(p_W, solid), d_W, nearest)   the same for one solid, in two steps; `nearest` bounds the result
+    surface_hit(ray, solid)                             the distance of a solid, and the normal and texture coordinates there
 
 `obstacles.ray_distance` computes the same distance by Newton's method, with a clearance. Cameras and lidars need it a hundred
 thousand times a second, and these functions take about thirty operations each. The rays of an image share their origin: terms
@@ -13,8 +14,19 @@ Selections use a single comparison, which may lose a NaN; `propagate_nan` restor
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from samara.core.algebra import Mat3, Vec3, dot, matrix_from_quat
-from samara.core.ops import absolute, fast_maximum, fast_minimum, logical_and, logical_or, sqrt, where
+from samara.core.algebra import Mat3, Vec3, cross, direction, dot, matrix_from_quat
+from samara.core.ops import (
+    absolute,
+    asin,
+    atan2,
+    clamp,
+    fast_maximum,
+    fast_minimum,
+    logical_and,
+    logical_or,
+    sqrt,
+    where,
+)
 from samara.core.quantity import Scalar
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box, Capsule, Sphere, capsule_distance
@@ -193,3 +205,102 @@ def propagate_nan(ray: Ray, distance: Scalar) -> Scalar:
     p, d = ray.p_W, ray.direction_W
     total = (p.x + p.y + p.z) + (d.x + d.y + d.z)
     return where(absolute(total) < _MAX_FINITE, distance, total)
+
+
+# The surface at a hit --------------------------------------------------------------------------------------------------
+
+
+class SurfacePoint(NamedTuple):
+    """A point of a surface: the outward unit normal, and texture coordinates along the surface [m]."""
+
+    normal_W: Vec3
+    u: Scalar
+    v: Scalar
+
+
+class SurfaceTerms(NamedTuple):
+    """The terms of the distance, and those of normal and texture coordinates, that all rays from one point share."""
+
+    ray: RayTerms
+    axes: tuple[Vec3, ...] = ()
+    numbers: tuple[Scalar, ...] = ()
+
+
+class Hit(NamedTuple):
+    """The hit of a ray on a solid: the distance [m], and the normal and texture coordinates of the surface there."""
+
+    distance: Scalar
+    point: SurfacePoint
+
+
+def surface_hit(ray: Ray, solid: Solid, nearest: Scalar = NEVER) -> Hit:
+    """Return the hit on a solid of any type at `ray_hit_distance`; the surface means nothing at `nearest`."""
+    distance = ray_hit_distance(ray, solid, nearest)
+    return Hit(distance, surface_point(ray, solid, distance))
+
+
+def surface_point(ray: Ray, solid: Solid, distance: Scalar) -> SurfacePoint:
+    """Return the surface of a solid of any type at a distance along a ray."""
+    if isinstance(solid, HeightMap):
+        p_W = ray.p_W + ray.direction_W * distance
+        return SurfacePoint(solid.tangent_plane(p_W).normal_W, p_W.x, p_W.y)
+    return hit_point(surface_terms(ray.p_W, solid), ray.direction_W, distance)
+
+
+def surface_terms(p_W: Vec3, solid: Ground | Sphere | Capsule | Box) -> SurfaceTerms:
+    """Precompute the terms of `hit_point`; those of a box are the terms of its distance."""
+    terms = ray_terms(p_W, solid)
+    if isinstance(solid, Sphere):
+        return SurfaceTerms(terms, (), (solid.radius, 1.0 / solid.radius))
+    if isinstance(solid, Capsule) and isinstance(terms, CapsuleRayTerms):
+        uu = fast_maximum(terms.uu, PARALLEL_TOLERANCE)
+        a_W, b_W = _tangents(terms.u_W / sqrt(uu))
+        return SurfaceTerms(terms, (a_W, b_W), (solid.radius, 1.0 / solid.radius, 1.0 / uu, 1.0 / sqrt(uu)))
+    if isinstance(solid, Ground):
+        a_W, b_W = _tangents(solid.normal_W)
+        r_W = p_W - solid.point_W
+        return SurfaceTerms(terms, (a_W, b_W), (dot(r_W, a_W), dot(r_W, b_W)))
+    return SurfaceTerms(terms)
+
+
+def _tangents(n: Vec3) -> tuple[Vec3, Vec3]:
+    """a ∝ (n_z, 0, −n_x), b = n × a: x and y for an upward normal; a = x for a normal nearly along y"""
+    is_regular = absolute(n.y) < 0.999
+    a = Vec3(where(is_regular, n.z, 1.0), 0.0, where(is_regular, -n.x, 0.0))
+    a = direction(a)
+    return a, cross(n, a)
+
+
+def hit_point(terms: SurfaceTerms, d_W: Vec3, distance: Scalar) -> SurfacePoint:
+    """Return the surface at p + s d. Coordinates: along a plane; latitude and azimuth of a sphere; along and around a capsule;
+    those of a box's face in the order of its axes  [m]"""
+    shape = terms.ray
+    if isinstance(shape, PlaneRayTerms):
+        (a_W, b_W), (a, b) = terms.axes, terms.numbers
+        return SurfacePoint(shape.normal_W, a + distance * dot(d_W, a_W), b + distance * dot(d_W, b_W))
+    if isinstance(shape, BoxRayTerms):
+        return _box_point(shape, d_W, distance)
+    offset_W = shape.m_W + d_W * distance
+    if isinstance(shape, SphereRayTerms):
+        radius, inverse = terms.numbers
+        n = offset_W * inverse
+        return SurfacePoint(n, radius * asin(clamp(n.z, -1.0, 1.0)), radius * atan2(n.y, n.x))
+    (a_W, b_W), (radius, inverse, inverse_uu, inverse_length) = terms.axes, terms.numbers
+    along = dot(offset_W, shape.u_W)
+    n = (offset_W - shape.u_W * clamp(along * inverse_uu, 0.0, 1.0)) * inverse
+    return SurfacePoint(n, along * inverse_length, radius * atan2(dot(n, b_W), dot(n, a_W)))
+
+
+def _box_point(terms: BoxRayTerms, d_W: Vec3, distance: Scalar) -> SurfacePoint:
+    """n = ±eₖ of the face with the greatest |xₖ| − hₖ, in the box frame"""
+    x, y, z = terms.m + (terms.to_box @ d_W) * distance
+    excess_x, excess_y, excess_z = (absolute(a) - half for a, half in zip((x, y, z), terms.half, strict=True))
+    is_x = logical_and(excess_x >= excess_y, excess_x >= excess_z)
+    is_y = excess_y >= excess_z
+
+    def select(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
+        return where(is_x, a, where(is_y, b, c))
+
+    sign = where(select(x, y, z) < 0.0, -1.0, 1.0)
+    n_W = Vec3(*(select(a, b, c) * sign for a, b, c in zip(*terms.to_box.rows, strict=True)))
+    return SurfacePoint(n_W, where(is_x, y, x), where(logical_or(is_x, is_y), z, y))

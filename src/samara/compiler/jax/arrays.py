@@ -288,3 +288,18 @@ def store_rows(rows: Sequence[JaxArray], reference: Scalar, index: Callable[[Sca
         return [*remaining[1:], remaining[0]]
 
     repeat(len(rows), store_next, list(rows))
+
+
+def materialise(tree: Any) -> Any:
+    """Compute a tree before what follows; XLA would otherwise fuse it and repeat it for every element."""
+    return lax.optimization_barrier(tree)  # type: ignore[no-untyped-call]
+
+
+def stack_last(arrays: Sequence[Leaf]) -> JaxArray:
+    """Stack arrays that broadcast to one shape, along a new last axis."""
+    return jnp.stack(jnp.broadcast_arrays(*arrays), axis=-1)
+
+
+def expand_to(values: Leaf, shape: tuple[int, ...]) -> JaxArray:
+    """Broadcast an array or a number to a shape."""
+    return jnp.broadcast_to(values, shape)

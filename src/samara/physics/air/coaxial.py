@@ -22,7 +22,7 @@ from samara.core.ops import absolute, atan2, clamp, maximum, safe_divide, safe_n
 from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar
 from samara.physics.air.propwash import wake_flow
 from samara.physics.effect import Effect
-from samara.physics.rotors.blade_element import HubFlow, RotorAir, air_load, blade_coefficients, hub_flow
+from samara.physics.rotors.blade_element import HubFlow, RotorAir, hub_flow, steady_load
 from samara.physics.rotors.inflow import ClimbSpeed, Induced, hover_induced, induced_velocity
 from samara.physics.rotors.rotor import Radius, Rotor, RotorLoad
 
@@ -98,27 +98,11 @@ def incident_wake(
 def wake_loss(
     speed: RotorSpeed, wake: Wake, flow: HubFlow, rotor: Rotor, blades: RotorAir, air_density: AirDensity
 ) -> RotorLoad:
-    """ΔT = T(Ω − s ϖ, V_c + Δ) − T(Ω, V_c), ΔQ likewise, each at its `axial_flow`  [N, N·m]"""
-    free = _load(speed, flow, rotor, blades, air_density)
+    """ΔT = T(Ω − s ϖ, V_c + Δ) − T(Ω, V_c), ΔQ likewise, each a `steady_load`  [N, N·m]"""
+    free = steady_load(speed, flow, rotor, blades, air_density)
     immersed_flow = flow._replace(climb=flow.climb + wake.down)
-    immersed = _load(absolute(speed) - rotor.spin * wake.swirl, immersed_flow, rotor, blades, air_density)
+    immersed = steady_load(absolute(speed) - rotor.spin * wake.swirl, immersed_flow, rotor, blades, air_density)
     return RotorLoad(immersed.thrust - free.thrust, immersed.torque - free.torque)
-
-
-def axial_flow(speed: RotorSpeed, climb: ClimbSpeed, rotor: Rotor, blades: RotorAir) -> Scalar:
-    """2W (W − V_c) = σaθU²/6 − σaUW/4: the air through a disc in hover and climb, momentum and blade elements in balance  [m/s]
-
-    W = ½ (V_c − k + √((V_c − k)² + σaθU²/3)), k = σaU/8: the closed form of the solution that `balanced_inflow`
-    iterates to. The flow goes down through the disc, in a descent too.
-    """
-    blade, tip = blade_coefficients(rotor, blades), absolute(speed) * rotor.radius
-    net_climb = climb - 0.125 * blade.lift * tip
-    return 0.5 * (net_climb + safe_sqrt(net_climb * net_climb + blade.lift * blade.pitch * tip * tip / 3.0))
-
-
-def _load(speed: Scalar, flow: HubFlow, rotor: Rotor, blades: RotorAir, air_density: Scalar) -> RotorLoad:
-    induced = axial_flow(speed, flow.climb, rotor, blades) - flow.climb
-    return air_load(speed, induced, flow, rotor, blades, air_density)
 
 
 def _is_below(upper: Rotor, lower: Rotor) -> bool:
@@ -157,7 +141,7 @@ def _wake_losses(
     for i, j in _coaxial_pairs(vehicle):
         upper, speed = vehicle.rotors[i], state.rotor_speed[i]
         if i not in wake_sources:
-            load, edge_speed = _load(speed, flows[i], upper, blades, density), safe_norm(*flows[i].across_B)
+            load, edge_speed = steady_load(speed, flows[i], upper, blades, density), safe_norm(*flows[i].across_B)
             wake_sources[i] = load, induced_velocity(load.thrust, flows[i].climb, edge_speed, density, upper.radius)
         increment, previous = incident_wake(*wake_sources[i], flows[i], upper, vehicle.rotors[j], density), incident[j]
         incident[j] = (

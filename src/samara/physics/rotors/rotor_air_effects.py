@@ -1,5 +1,5 @@
-"""Effects of moving air on the rotors of a vehicle: rotor_air, rotor_drag, flapping, airspeed_moment, rolling_moment,
-thrust_fade. All are off unless the vehicle names them."""
+"""Effects of moving air on the rotors of a vehicle: rotor_air, rotor_drag, translational_lift, flapping, airspeed_moment,
+rolling_moment, thrust_fade. All are off unless the vehicle names them."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +23,7 @@ from samara.physics.rotors.blade_element import (
     inflow_gradient,
     inflow_rate,
     rotor_drag_force,
+    translational_gain,
 )
 from samara.physics.rotors.flapping import Flapping, disc_tilt, flapping_force, hub_moment
 from samara.physics.rotors.inflow import hover_induced
@@ -195,6 +196,17 @@ def _climb_losses(
     )
 
 
+def _translational_gains(
+    effect_state: object, state: "State", vehicle: "Vehicle", environment: "Environment"
+) -> tuple[RotorLoad, ...]:
+    """The thrust that motion through the air adds to that of hover; the torque is unchanged."""
+    flows = _hub_flows(state, vehicle, environment)
+    return tuple(
+        RotorLoad(translational_gain(speed, flow, rotor, vehicle["translational_lift"], environment.air_density), 0.0)
+        for speed, flow, rotor in zip(state.rotor_speed, flows, vehicle.rotors, strict=True)
+    )
+
+
 def _airspeed_moment(
     effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> Wrench:
@@ -312,6 +324,9 @@ ROTOR_DRAG = Effect(
     role=Role.ROTOR_AIR,
     reads=_READS_HUB_WIND,
     planned=False,
+)
+TRANSLATIONAL_LIFT = Effect(
+    "translational_lift", additional_loads=_translational_gains, reads=_READS_HUB_WIND, planned=False
 )
 FLAPPING = Effect("flapping", wrench=_flapping, reads=_READS_HUB_WIND, planned=False)
 AIRSPEED_MOMENT = Effect("airspeed_moment", wrench=_airspeed_moment, reads=_READS_HUB_WIND, planned=False)

@@ -1,4 +1,4 @@
-"""The surroundings: the tables `[environment]`, `[ground]`, `[[obstacles]]` and `[[wind]]` of a scenario, and `collisions`."""
+"""The surroundings: `[environment]`, `[ground]`, `[light]`, `[[obstacles]]`, `[[gates]]`, `[[wind]]` and `collisions`."""
 
 import math
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from inspect import signature
 from typing import Any
 
 from samara.core.algebra import Vec3, norm
-from samara.core.coerce import first_duplicate
+from samara.core.coerce import first_duplicate, is_number
 from samara.core.toml import TomlTable
 from samara.physics.air.atmosphere import density_at_height
 from samara.physics.ground.contact import Ground
@@ -15,13 +15,25 @@ from samara.physics.types import CALM, Environment
 from samara.scenario import world
 from samara.scenario.file.referenced_files import ReferencedFiles
 from samara.scenario.scenario import Drone
-from samara.scenario.world import Obstacle, World
+from samara.scenario.world import Obstacle, World, camera_scene
 from samara.sensors import site
 from samara.sensors.site import HOME, Site
 from samara.vehicles.effects import OPTIONS
 from samara.wind import sources
 from samara.wind.registry import WINDS
 from samara.wind.sources import NoWind, WindSource, is_local
+from samara.world.appearance import (
+    DAYLIGHT,
+    GATE_APPEARANCE,
+    GROUND_APPEARANCE,
+    MAX_CLASSES,
+    TEXTURES,
+    Appearance,
+    Light,
+    PlacedGate,
+    linear_colour,
+)
+from samara.world.gates import Gate, GateSize
 from samara.world.obstacles import HeightMap, Solid, signed_distance
 
 SHAPES: dict[str, Callable[..., Solid]] = {
@@ -63,10 +75,19 @@ def read_environment(file: TomlTable) -> tuple[Environment, Site]:
 def read_world(file: TomlTable, files: ReferencedFiles, environment: Environment, drones: tuple[Drone, ...]) -> World:
     """Read the obstacles, the ground's shape, and whether drones collide."""
     obstacles = [_read_obstacle(table, files, k) for k, table in enumerate(file.tables("obstacles"))]
+    gates = []
+    for k, table in enumerate(file.tables("gates")):
+        placed, bars = _read_gate(table, k)
+        gates.append(placed)
+        obstacles += bars
     if (twice := first_duplicate(obstacle.name for obstacle in obstacles)) is not None:
         raise file.make_error(f"two obstacles are called {twice!r}; expected a name for each")
-    terrain, ground = None, file.optional_table("ground")
+    terrain, ground, ground_look = None, file.optional_table("ground"), GROUND_APPEARANCE
     if ground is not None:
+        ground_look = _read_appearance(ground, GROUND_APPEARANCE)
+    if ground is not None and not ground.entries:
+        ground.finish()
+    elif ground is not None:
         if "height_map" in ground:
             ground.entries["file"] = ground.entries.pop("height_map")
         terrain = _height_map(ground, files)
@@ -79,7 +100,11 @@ def read_world(file: TomlTable, files: ReferencedFiles, environment: Environment
         collision_table.finish()
     else:
         collisions, material = file.flag("collisions", False), Material()
-    scenario_world = World(tuple(obstacles), terrain, collisions, strike, material)
+    scenario_world = World(
+        tuple(obstacles), terrain, collisions, strike, material, tuple(gates), ground_look, _read_light(file)
+    )
+    if len(camera_scene(scenario_world, None).class_names) > MAX_CLASSES:
+        raise file.make_error(f"obstacles have more than {MAX_CLASSES} classes; expected fewer")
     for drone in drones:
         for obstacle in obstacles:
             if signed_distance(obstacle.solid, drone.start_W) < -1e-6:
@@ -94,11 +119,80 @@ def read_world(file: TomlTable, files: ReferencedFiles, environment: Environment
 
 def _read_obstacle(table: TomlTable, files: ReferencedFiles, k: int) -> Obstacle:
     name, shape = table.text("name", str(k)), table.text("shape", choices=SHAPES)
-    material = _material(table)
+    material, appearance = _material(table), _read_appearance(table, Appearance())
     if shape == "height_map":
-        return Obstacle(name, _height_map(table, files), material)
+        return Obstacle(name, _height_map(table, files), material, appearance)
     arguments = {"rotation_deg": table.vector("rotation_deg", (0.0, 0.0, 0.0))} if shape == "box" else {}
-    return Obstacle(name, table.call(SHAPES[shape], **arguments), material)
+    return Obstacle(name, table.call(SHAPES[shape], **arguments), material, appearance)
+
+
+def _read_appearance(table: TomlTable, default: Appearance) -> Appearance:
+    """Read the keys of an appearance: colour, texture, texture_colour, texture_size, class."""
+    is_plain = "colour" in table and "texture" not in table and "texture_colour" not in table
+    appearance = default._replace(
+        texture=table.text("texture", "plain" if is_plain else default.texture, TEXTURES),
+        texture_size=table.number("texture_size", default.texture_size, above=0.0),
+        class_name=table.text("class", default.class_name),
+    )
+    return appearance._replace(
+        colour=_read_colour(table, "colour", appearance.colour),
+        texture_colour=_read_colour(table, "texture_colour", appearance.texture_colour),
+    )
+
+
+def _read_colour(table: TomlTable, key: str, default: Vec3) -> Vec3:
+    if key not in table:
+        return default
+    with table.error_context():
+        return linear_colour(table.text(key))
+
+
+def _read_gate(table: TomlTable, k: int) -> tuple[PlacedGate, tuple[Obstacle, ...]]:
+    """Read a gate and its bars: its centre, the heading of the flight through it, opening, frame and thickness."""
+    name, centre = table.text("name", f"gate{k}"), table.vector("centre")
+    yaw = math.radians(table.number("yaw_deg", 0.0))
+    opening, frame = (_size(table, key) for key in ("opening", "frame"))
+    if not all(outer > inner for inner, outer in zip(opening, frame, strict=True)):
+        raise table.error("frame", list(frame), f"a width and a height above those of the opening, {list(opening)}")
+    depth, appearance = table.number("depth", 0.05, above=0.0), _read_appearance(table, GATE_APPEARANCE)
+    table.finish()
+    placed = PlacedGate(name, Gate(centre, yaw), GateSize(opening, frame), depth)
+    return placed, world.gate_obstacles(placed, appearance)
+
+
+def _size(table: TomlTable, key: str) -> tuple[float, float]:
+    value = table.take(key, "a width and a height")
+    if not isinstance(value, list) or len(value) != 2 or not all(is_number(x) and x > 0.0 for x in value):
+        raise table.error(key, value, "a width and a height above 0")
+    return float(value[0]), float(value[1])
+
+
+def _brightness(table: TomlTable, key: str, default: float) -> float:
+    value = table.number(key, default, upto=100.0)
+    if value < 0.0:
+        raise table.error(key, value, "a number from 0 to 100")
+    return value
+
+
+def _read_light(file: TomlTable) -> Light:
+    """Read the table `[light]`: azimuth (from x towards y) and elevation of the sun, brightness of sun and sky, its colours."""
+    table = file.optional_table("light")
+    if table is None:
+        return DAYLIGHT
+    s = DAYLIGHT.sun_direction_W
+    azimuth = math.radians(table.number("azimuth_deg", math.degrees(math.atan2(s.y, s.x))))
+    elevation = math.radians(table.number("elevation_deg", math.degrees(math.asin(s.z)), above=-90.0, upto=90.0))
+    light = DAYLIGHT._replace(
+        sun=_brightness(table, "sun", DAYLIGHT.sun),
+        ambient=_brightness(table, "ambient", DAYLIGHT.ambient),
+    )
+    c = math.cos(elevation)
+    light = light._replace(sun_direction_W=Vec3(c * math.cos(azimuth), c * math.sin(azimuth), math.sin(elevation)))
+    light = light._replace(
+        horizon=_read_colour(table, "horizon", light.horizon), zenith=_read_colour(table, "zenith", light.zenith)
+    )
+    table.finish()
+    return light
 
 
 def _material(table: TomlTable) -> Material:

@@ -28,6 +28,7 @@ from samara.vehicles.defaults import derived_feet, derived_top_height
 from samara.vehicles.effects import OPTIONS, effect_option
 from samara.vehicles.exchange.throttle import idle_speed_fraction
 from samara.vehicles.parts.uncertain import UncertainValue, propagate_uncertainty
+from samara.vehicles.rotor_translation import TRANSLATION_EFFECTS
 
 
 class UncertainVector(NamedTuple):
@@ -48,6 +49,7 @@ DERIVED_CONTACT = {
     "friction": "rubber on a hard floor",
 }
 """How the parameters of the ground contact are derived, by field"""
+_AIR_TABLES = {"drag", "rolling_moment", "thrust_fade", *TRANSLATION_EFFECTS}
 Number: TypeAlias = UncertainValue | UncertainVector
 Record: TypeAlias = Mapping[str, Number]
 """Values by the fields of a record such as `Lag`, `DcMotor`, `Thevenin` or `Drag`."""
@@ -395,7 +397,7 @@ class _VehicleBuilder:
 
     def effects(self) -> dict[str, object]:
         """Return the tables of the file's effects by name, and those of the estimated vehicle that the file does not
-        mention."""
+        mention: of the air on body and rotors only if the file mentions none of it, so that it flies as in its simulator."""
         tables: dict[str, object] = {}
         for name, values in self.imported.effects.items():
             model = self.imported.models.get(name)
@@ -407,6 +409,8 @@ class _VehicleBuilder:
         for effect, record in zip(self.estimated.structure.effects, self.estimated.parameters, strict=True):
             option = effect_option(effect, self.estimated)
             if option is None or option.name in tables or effect.role in roles:
+                continue
+            if option.name in TRANSLATION_EFFECTS and not _AIR_TABLES.isdisjoint(self.imported.effects):
                 continue
             tables[option.name] = record
             if len(option.models) > 1:

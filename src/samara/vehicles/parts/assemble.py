@@ -11,16 +11,14 @@ racer = assemble(
 import math
 from typing import NamedTuple
 
-import numpy as np
-
-from samara.core.algebra import Mat3, Vec3, norm
+from samara.core.algebra import Mat3, Vec3
 from samara.core.quantity import Tree
 from samara.core.types import Array
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.air.drag import Drag
+from samara.physics.rotors.airspeed_moment import AirspeedMoment
 from samara.physics.rotors.battery import Thevenin
-from samara.physics.rotors.blade_element import HubFlow, RotorAir, RotorDrag, in_plane_force
-from samara.physics.rotors.inflow import hover_induced
+from samara.physics.rotors.blade_element import RotorAir, RotorDrag
 from samara.physics.rotors.motor import DcMotor, steady_current
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.physics.rotors.tilt import Servo
@@ -28,6 +26,7 @@ from samara.physics.types import Vehicle
 from samara.vehicles.build import ContactShape, Provenance, build_vehicle
 from samara.vehicles.check import VehicleError
 from samara.vehicles.defaults import derived_top_height
+from samara.vehicles.effects import min_solidity
 from samara.vehicles.parts.battery import Battery, battery
 from samara.vehicles.parts.layouts import SINGLE, Hub, min_rotor_spacing
 from samara.vehicles.parts.mass_layout import (
@@ -52,9 +51,16 @@ from samara.vehicles.parts.operating_point import (
 )
 from samara.vehicles.parts.parts_list import PartsError, PartsList, frame_hubs
 from samara.vehicles.parts.performance import full_throttle_current
-from samara.vehicles.parts.propeller import CoefficientCurve, Propeller, parse_size, propeller
+from samara.vehicles.parts.propeller import Propeller, parse_size, propeller
 from samara.vehicles.parts.propeller_tables import generic_blade
 from samara.vehicles.parts.uncertain import UncertainValue, exact_value, propagate_uncertainty
+from samara.vehicles.rotor_translation import (
+    FLOWN_DRAG,
+    FLOWN_MOMENT,
+    LIFT_SLOPE,
+    SOLIDITY_SPREAD,
+    rotor_drag_coefficient,
+)
 from samara.vehicles.trim import hover, thrust_to_weight
 
 BLUFF_BODY_DRAG = UncertainValue(
@@ -189,7 +195,7 @@ def assemble_with_powertrain(parts: PartsList, power: Powertrain) -> Vehicle:
             contact=ContactShape(points, top_height),
             effects={
                 "drag": drag,
-                "rotor_drag": _rotor_drag(log, power.propeller, rotors[0]),
+                **_rotor_translation(log, power.propeller, rotors[0]),
                 **_coaxial(log, rotor_hubs),
             },
             provenance=Provenance(
@@ -375,22 +381,32 @@ def _drag(log: ParameterLog, parts: PartsList, placed_parts: PlacedParts) -> Dra
     return Drag(quadratic=Vec3(*(_round_digits(0.5 * SEA_LEVEL_DENSITY * area) for area in areas)))
 
 
-def _rotor_drag(log: ParameterLog, propeller_estimate: Propeller, rotor: Rotor) -> RotorDrag:
-    """k = |H| / (Ω u_e) by blade elements in hover, k_a = −C_T′ ρD³/2π from the propeller's C_T(J)"""
-    air, speed = RotorAir(solidity=generic_blade(propeller_estimate.size).solidity), 1000.0
-    induced = hover_induced(rotor.k_thrust * speed * speed, SEA_LEVEL_DENSITY, rotor.radius)
-    in_plane = in_plane_force(speed, induced, HubFlow(0.0, Vec3(1.0, 0.0, 0.0)), rotor, air, SEA_LEVEL_DENSITY)
-    lateral = UncertainValue(float(norm(in_plane)) / speed, 0.5, "blade elements in hover: induced and profile drag")
-    axial = propagate_uncertainty(
-        f"mean slope of C_T(J) up to half of the J of zero thrust; {propeller_estimate.ct.source}",
-        lambda slope, radius: slope * SEA_LEVEL_DENSITY * (2.0 * radius) ** 3 / (2.0 * math.pi),
-        UncertainValue(
-            _mean_ct_slope(propeller_estimate.ct), propeller_estimate.ct.spread, propeller_estimate.ct.source
-        ),
+def _rotor_translation(log: ParameterLog, propeller_estimate: Propeller, rotor: Rotor) -> dict[str, object]:
+    """Switch on drag, thrust and moment of rotors that move through the air; none of them acts in hover."""
+    drag = propagate_uncertainty(
+        f"{FLOWN_DRAG.value:g} kF/R: {FLOWN_DRAG.source}",
+        rotor_drag_coefficient,
+        propeller_estimate.k_thrust,
         propeller_estimate.radius,
-        model_spread=0.1,
+        FLOWN_DRAG,
     )
-    return RotorDrag(log("rotor_drag.coefficient", lateral), log("rotor_drag.axial", axial))
+    log.note("rotor_drag.axial", "none besides that of translational_lift")
+    log.note("airspeed_moment.arm", "none besides that of each rotor's position")
+    blade = generic_blade(propeller_estimate.size)
+    solidity = max(blade.solidity, min_solidity(rotor, LIFT_SLOPE.value))
+    return {
+        "rotor_drag": RotorDrag(log("rotor_drag.coefficient", drag)),
+        "airspeed_moment": AirspeedMoment(
+            *(log(f"airspeed_moment.{axis}", FLOWN_MOMENT) for axis in ("roll", "pitch"))
+        ),
+        "translational_lift": RotorAir(
+            log(
+                "translational_lift.solidity",
+                UncertainValue(solidity, SOLIDITY_SPREAD, f"a generic {blade.name} blade"),
+            ),
+            log("translational_lift.lift_slope", LIFT_SLOPE),
+        ),
+    }
 
 
 def _coaxial(log: ParameterLog, rotor_hubs: tuple[Hub, ...]) -> dict[str, object]:
@@ -398,14 +414,8 @@ def _coaxial(log: ParameterLog, rotor_hubs: tuple[Hub, ...]) -> dict[str, object
     if all(hub.level == SINGLE for hub in rotor_hubs):
         return {}
     log.note("coaxial.solidity", "typical blades of this thrust, for the lower rotor in the upper one's wake", 0.2)
-    log.note("coaxial.lift_slope", "thin aerofoils, 2π less what small blades lose", 0.1)
+    log.note("coaxial.lift_slope", LIFT_SLOPE.source, LIFT_SLOPE.spread)
     return {"coaxial": True}
-
-
-def _mean_ct_slope(ct: CoefficientCurve) -> float:
-    """−ΔC_T/ΔJ from static to half of the largest J"""
-    half = 0.5 * ct.advance[-1]
-    return (ct.values[0] - float(np.interp(half, ct.advance, ct.values))) / half
 
 
 def _feet(
