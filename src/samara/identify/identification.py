@@ -20,7 +20,8 @@ from samara.identify.equation_error_fit import Residuals, fit_by_regression
 from samara.identify.fit_result import Fit, FlightTrim
 from samara.identify.flight_log import FlightLog
 from samara.identify.log_checks import Finding
-from samara.identify.parameters import identifiable_parameters, prepare_vehicle
+from samara.identify.motor_calibration import MotorCalibration, calibrate_motors
+from samara.identify.parameters import FreeParameter, identifiable_parameters, prepare_vehicle
 from samara.identify.prediction_error_fit import HORIZON, fit_by_prediction_error
 from samara.identify.resampled_log import ResampledLog, usable_duration
 from samara.identify.usable_flights import usable_flights
@@ -28,7 +29,7 @@ from samara.physics.types import Vehicle
 from samara.vehicles.build import switch_on
 from samara.vehicles.defaults import derived_surface
 from samara.vehicles.limits import replace_dc_motors
-from samara.vehicles.writer import valid_sources
+from samara.vehicles.writer import valid_sources, valid_spreads
 
 PHYSICAL, PREDICTOR = "physical", "predictor"
 PREDICTOR_DAMPING_SCALE = 3.0  # W l²/v_h: prior scale of the damping of a predictor
@@ -51,6 +52,7 @@ class Widening(NamedTuple):
 ERROR_WIDENING = (
     ("k_thrust", Widening(1.6, 0.0012)),
     ("k_torque", Widening(1.1, 0.027)),
+    ("thrust_curve", Widening(1.0, 0.0, 0.05)),
     ("inertia.zz", Widening(1.0, 0.025)),
     ("inertia", Widening(1.1, 0.0025)),
     ("centre_of_mass", Widening(1.8, 0.0, 0.07)),
@@ -63,6 +65,12 @@ ERROR_WIDENING = (
     ("damping", Widening(1.7, 0.0, 0.014)),
 )
 """By prefix of the name; from 80 synthetic vehicles (seed 2), so that 95 % of the 95 % intervals contain the truth."""
+COMMANDED_SPEED_SIGMA = 0.1
+"""Relative error of rotor speeds that a log without measured ones infers from commands, if the start states no spread."""
+SPEED_POWERS = (("k_thrust", 2.0), ("k_torque", 2.0), ("rotor_drag.axial", 1.0))
+"""Parameters that flights determine relative to a power of the rotor speed."""
+COMMANDED_CURVE_ERROR = 0.25
+"""Error of the thrust curve without measured rotor speeds: it contains that of the start's idle speed."""
 IMU_ONLY_WIDENING = (
     ("k_thrust", Widening(0.0, 0.015)),
     ("k_torque", Widening(0.0, 0.09)),
@@ -100,6 +108,7 @@ class IdentifiedVehicle:
     """An identified vehicle: its parameters with errors and correlations, and the trim of each flight by name.
 
     `vehicle` is complete, ready to save and simulate. `bare` is the model used during the fit, without the gains of its rotors.
+    `calibration` is that of the motors if the rotor speeds were measured; the commanded speeds of flights need it.
     """
 
     model_type: str
@@ -110,6 +119,7 @@ class IdentifiedVehicle:
     trims: Mapping[str, FlightTrim]
     per_volt: float
     volts: float
+    calibration: MotorCalibration | None = None
 
     def estimate(self, name: str) -> ParameterEstimate:
         """Return the estimate of the parameter `name`."""
@@ -177,7 +187,12 @@ def identify_resampled(
 ) -> Identification:
     """Identify the vehicle from resampled logs; see `identify`."""
     report = progress or (lambda stage, fraction: None)
-    bare = prepare_vehicle(start)
+    logged_flights, user_start = flights, start
+    calibration = calibrate_motors(flights, start)
+    if calibration is not None:
+        flights = [calibration.calibrate_flight(flight) for flight in flights]
+        start = calibration.calibrate_vehicle(start)
+    bare = centre_thrust_curve(prepare_vehicle(start), start, flights)
     regression = fit_by_regression(flights, bare, lambda fraction: report("forces and torques", fraction))
     flight_summary = _describe_flights(flights)
     source = f"identified by regression from {flight_summary}"
@@ -195,9 +210,8 @@ def identify_resampled(
         )
         source = f"effective value for prediction over {HORIZON:g} s, fitted to {flight_summary}"
         predictor_product = _product(PREDICTOR, prediction_fit, start, bare, flights, source)
-    return Identification(
-        start, physical, predictor_product, tuple(flights), dict(findings or {}), regression.residuals
-    )
+    products = [product and replace(product, calibration=calibration) for product in (physical, predictor_product)]
+    return Identification(user_start, *products, tuple(logged_flights), dict(findings or {}), regression.residuals)
 
 
 def _product(
@@ -233,12 +247,13 @@ def _estimates(fitted: Fit, start: Vehicle, flights: Sequence[ResampledLog]) -> 
             extra = next(widening for prefix, widening in IMU_ONLY_WIDENING if parameter.name.startswith(prefix))
             of_number, of_scale = math.hypot(of_number, extra.relative), math.hypot(of_scale, extra.scaled)
         sigma = float(deviation) * parameter.scale
-        if parameter.name in fitted.fixed:
-            error = sigma * (value if parameter.positive else 1.0)
-        else:
+        if parameter.name not in fitted.fixed:
             floor = of_number if parameter.positive else max(of_number * abs(value), of_scale * parameter.scale)
             sigma = float(np.hypot(times * sigma, floor))
-            error = sigma * (value if parameter.positive else 1.0)
+        excited_sigma = sigma
+        if not has_rotor_speed:
+            sigma = math.hypot(sigma, _commanded_speed_error(parameter, value, start))
+        error = sigma * (value if parameter.positive else 1.0)
         low, high = (
             value * np.exp(s * quantile * sigma) if parameter.positive else value + s * quantile * sigma
             for s in (-1.0, 1.0)
@@ -253,11 +268,21 @@ def _estimates(fitted: Fit, start: Vehicle, flights: Sequence[ResampledLog]) -> 
                 float(low),
                 float(high),
                 parameter.name not in fitted.fixed
-                and bool(sigma < MAX_EXCITED_ERROR * (1.0 if parameter.positive else 2.0 * parameter.scale)),
+                and bool(excited_sigma < MAX_EXCITED_ERROR * (1.0 if parameter.positive else 2.0 * parameter.scale)),
                 parameter.manoeuvre,
             )
         )
     return tuple(estimates)
+
+
+def _commanded_speed_error(parameter: FreeParameter, value: float, start: Vehicle) -> float:
+    """Return the error, relative for a positive parameter, that the unmeasured rotor speeds leave."""
+    if parameter.name == "thrust_curve.linear":
+        return COMMANDED_CURVE_ERROR
+    spreads = valid_spreads(start)
+    speed_error = spreads.get("motor.speed_max", COMMANDED_SPEED_SIGMA)
+    power = dict(SPEED_POWERS).get(parameter.name, 0.0)
+    return power * speed_error * (1.0 if parameter.positive else abs(value))
 
 
 def student_quantile(probability: float, degrees_of_freedom: float) -> float:
@@ -286,6 +311,15 @@ def _correlation(covariance: Array) -> Array:
     return np.clip(0.5 * (matrix + matrix.T), -1.0, 1.0)
 
 
+def centre_thrust_curve(bare: Vehicle, start: Vehicle, flights: Sequence[ResampledLog]) -> Vehicle:
+    """Return the prepared vehicle with Ω₀ of a thrust curve that the start lacks at the mean speed of the flights."""
+    if start.has("thrust_curve"):
+        return bare
+    speeds = [flight.commanded if flight.rotor_speed is None else flight.rotor_speed for flight in flights]
+    mean_square = [np.mean(rows[:, flight.usable] ** 2) for rows, flight in zip(speeds, flights, strict=True)]
+    return bare.replace({"thrust_curve.speed": float(np.sqrt(np.mean(mean_square)))})
+
+
 def complete_vehicle(
     bare: Vehicle, start: Vehicle, trims: Sequence[FlightTrim], estimates: Sequence[ParameterEstimate], source: str
 ) -> Vehicle:
@@ -312,6 +346,9 @@ def complete_vehicle(
     vehicle = _update_contact_surface(replace(start, rotors=rotors, inertia_B=inertia_B))
     if bare["drag"].linear != (0.0, 0.0, 0.0):
         vehicle = _enable_effect(vehicle, "drag", frame="body", **_drag_options(bare["drag"]))
+    if bare["thrust_curve"].linear != 0.0:
+        curve = {name: float(value) for name, value in bare["thrust_curve"]._asdict().items()}
+        vehicle = _enable_effect(vehicle, "thrust_curve", **curve)
     if bare["rotor_drag"].axial > 0.0:
         vehicle = _enable_effect(
             vehicle, "rotor_drag", coefficient=bare["rotor_drag"].coefficient, axial=bare["rotor_drag"].axial
@@ -368,6 +405,7 @@ def _enable_effect(vehicle: Vehicle, effect: str, **options: Scalar) -> Vehicle:
 FILE_KEYS = (
     ("k_thrust", "rotors[{i}].k_thrust"),
     ("k_torque", "rotors[{i}].k_torque"),
+    ("thrust_curve.linear", "thrust_curve.linear"),
     ("inertia.", "body.inertia"),
     ("centre_of_mass.", "rotors[{i}].position"),
     ("motor.time_constant_up", "rotors[{i}].motor.time_constant_up"),

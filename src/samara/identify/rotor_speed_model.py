@@ -9,7 +9,7 @@ from samara.compiler.scan import CompiledScan, Templates
 from samara.compiler.stepper import Scan, compile_scan
 from samara.core.quantity import Scalar
 from samara.core.types import Array
-from samara.physics.rotors.actuator import Lag, lag_step
+from samara.physics.rotors.actuator import Lag, lag_step, lag_target
 
 CORRELATION_TIME_S = 1.0  # [s]: residuals further apart are independent
 MAX_STEPS, DIFFERENCE_STEP, STEP_TOLERANCE = 30, 1e-3, 1e-4
@@ -86,6 +86,12 @@ def estimate_lag(
     covariance = inverse @ (groups @ groups.T) @ inverse
     error = np.sqrt(np.diag(covariance))
     return LagEstimate(float(np.exp(x[0])), float(np.exp(x[1])), float(error[0]), float(error[1]), float(x[2]))
+
+
+def spin_up_commands(speeds: Array, time_constant_up: float, time_constant_down: float, period: float) -> Array:
+    """Ω_cmd = Ω + τ Ω̇: the commands at which motors accelerate as these speeds (rotors, n) do  [rad/s]."""
+    motor = Lag(0.0, 1.0, time_constant_up, time_constant_down)
+    return np.asarray(lag_target(speeds, np.gradient(speeds, period, axis=1), motor))
 
 
 def _line_residuals(response: Array, measured: Array) -> Array:

@@ -15,6 +15,7 @@ from samara.identify.fit_result import GAIN_SIGMA, FlightTrim
 from samara.identify.flight_log import FlightLog
 from samara.identify.identification import IdentifiedVehicle, identify_resampled
 from samara.identify.log_checks import require_usable
+from samara.identify.motor_calibration import MotorCalibration
 from samara.identify.parameters import prepare_vehicle
 from samara.identify.prediction_error_fit import (
     BASELINES,
@@ -165,6 +166,7 @@ class ScoredModel(NamedTuple):
     spread: float = GAIN_SIGMA
     per_volt: float = 0.0
     is_trimmed: bool = True
+    calibration: MotorCalibration | None = None
 
     @staticmethod
     def build(vehicle: Vehicle, is_trimmed: bool = True, predictor: Predictor | None = None) -> "ScoredModel":
@@ -180,10 +182,18 @@ class ScoredModel(NamedTuple):
         """Build the model of an identified vehicle, with the trims of its flights as the prior."""
         prior, spread = trim_prior(list(product.trims.values()))
         prior = prior._replace(wind_W=wind_W)
-        return ScoredModel(product.bare, Predictor(predictor.simulator, product.volts), prior, spread, product.per_volt)
+        return ScoredModel(
+            product.bare,
+            Predictor(predictor.simulator, product.volts),
+            prior,
+            spread,
+            product.per_volt,
+            calibration=product.calibration,
+        )
 
     def predict(self, samples: ResampledLog, windows: Windows) -> Array:
         """Predict the states of the windows, (records, 13, N)."""
+        samples = self.calibration.calibrate_flight(samples) if self.calibration else samples
         trim = self.prior_trim
         if self.is_trimmed:
             trim = fit_trim(samples, self.vehicle, self.predictor, trim, self.spread, self.per_volt)
