@@ -138,14 +138,14 @@ class ModelError(NamedTuple):
 def add_model_error(truth: Vehicle, start: Vehicle, seed: int, number: int) -> ModelError:
     """Give the flown vehicle a thrust curve, quadratic drag and flexible arms, and the start a wrong speed range.
 
-    Part of the thrust grows with Ω (σ 0.1), the drag doubles at 10 to 40 m/s, the arms' first frequency is 70 to 90 Hz, and
+    Part of the thrust grows with Ω (σ 0.1), the drag doubles at 10 to 40 m/s, the arms' first frequency is 50 to 75 Hz, and
     the start's range is off by 10 % (σ) and its idle speed by 5 % of full speed (σ). Delays: IMU up to 3 ms, pose up to
     20 ms, rotor speeds up to 4 ms.
     """
     rng = np.random.Generator(np.random.Philox(key=[seed, number + 2**34]))
     linear = float(np.clip(CURVE_SIGMA * rng.standard_normal(), -0.25, 0.25))
     doubling_speed = float(np.exp(rng.uniform(math.log(10.0), math.log(40.0))))
-    frequency = float(rng.uniform(70.0, 90.0))
+    frequency = float(rng.uniform(50.0, 75.0))
     scale = math.exp(SPEED_SIGMA * float(rng.standard_normal()))
     motor = start.rotors[0].motor
     idle = float(np.clip(motor.speed_min / motor.speed_max + IDLE_SIGMA * rng.standard_normal(), 0.0, 0.35))

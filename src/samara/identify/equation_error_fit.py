@@ -230,7 +230,9 @@ def fit_by_regression(
     )
     while True:
         regression = problem.regression_result(*problem.solve(fixed, progress), fixed, measured_lag)
-        doubtful = diverged_parameters(regression.fitted) | uncertain_parameters(regression.fitted)
+        diverged = diverged_parameters(regression.fitted)
+        doubtful = diverged | uncertain_parameters(regression.fitted)
+        doubtful -= diverged & {"thrust_curve.linear"}  # the flights do bound it: the start's speed range is wrong
         if not doubtful - fixed:
             return regression._replace(fitted=_add_reference_errors(regression.fitted))
         fixed = _add_dependent_parameters(fixed | doubtful)

@@ -20,7 +20,7 @@ from samara.identify.equation_error_fit import Residuals, fit_by_regression
 from samara.identify.fit_result import Fit, FlightTrim
 from samara.identify.flight_log import FlightLog
 from samara.identify.log_checks import Finding
-from samara.identify.motor_calibration import MotorCalibration, calibrate_motors
+from samara.identify.motor_calibration import MotorCalibration, calibrate_motors, steepen_speeds
 from samara.identify.parameters import FreeParameter, identifiable_parameters, prepare_vehicle
 from samara.identify.prediction_error_fit import HORIZON, fit_by_prediction_error
 from samara.identify.resampled_log import ResampledLog, usable_duration
@@ -69,7 +69,7 @@ COMMANDED_SPEED_SIGMA = 0.1
 """Relative error of rotor speeds that a log without measured ones infers from commands, if the start states no spread."""
 SPEED_POWERS = (("k_thrust", 2.0), ("k_torque", 2.0), ("rotor_drag.axial", 1.0))
 """Parameters that flights determine relative to a power of the rotor speed."""
-COMMANDED_CURVE_ERROR = 0.25
+COMMANDED_CURVE_ERROR = 0.15
 """Error of the thrust curve without measured rotor speeds: it contains that of the start's idle speed."""
 IMU_ONLY_WIDENING = (
     ("k_thrust", Widening(0.0, 0.015)),
@@ -85,6 +85,9 @@ IMU_ONLY_WIDENING = (
 MAX_EXCITED_ERROR = 0.2
 """A parameter is excited if its standard error is below this fraction of it, or of twice its scale if it may be 0."""
 
+MAX_SLOPE_ERROR, MAX_RANGE_STEPS = 0.15, 5
+"""Relative error of the slope of the thrust above which, without measured rotor speeds, the start's speed range is wrong and is
+corrected; the thrust curve has the rest."""
 Progress = Callable[[str, float], None]
 
 
@@ -189,13 +192,25 @@ def identify_resampled(
     report = progress or (lambda stage, fraction: None)
     logged_flights, user_start = flights, start
     calibration = calibrate_motors(flights, start)
-    if calibration is not None:
-        flights = [calibration.calibrate_flight(flight) for flight in flights]
-        start = calibration.calibrate_vehicle(start)
-    bare = centre_thrust_curve(prepare_vehicle(start), start, flights)
-    regression = fit_by_regression(flights, bare, lambda fraction: report("forces and torques", fraction))
+    is_measured = calibration is not None
+    for _ in range(MAX_RANGE_STEPS):
+        flights, start = logged_flights, user_start
+        if calibration is not None:
+            flights = [calibration.calibrate_flight(flight) for flight in logged_flights]
+            start = calibration.calibrate_vehicle(user_start)
+        bare = centre_thrust_curve(prepare_vehicle(start), start, flights)
+        regression = fit_by_regression(flights, bare, lambda fraction: report("forces and torques", fraction))
+        curves = [vehicle["thrust_curve"] for vehicle in (bare, regression.fitted.vehicle)]
+        slope = (2.0 - curves[1].linear) / (2.0 - curves[0].linear)
+        if is_measured or abs(slope - 1.0) < MAX_SLOPE_ERROR:
+            break
+        steeper = steepen_speeds(start, curves[0].speed, slope)
+        calibration = calibration.then(steeper) if calibration else steeper
     flight_summary = _describe_flights(flights)
     source = f"identified by regression from {flight_summary}"
+    if calibration is not None:
+        how = "rotor speeds" if is_measured else "the slope of the thrust"
+        start = add_motor_sources(start, f"identified from {how} in {flight_summary}")
     physical = _product(PHYSICAL, regression.fitted, start, bare, flights, source)
     predictor_product = None
     can_predict = all(
@@ -309,6 +324,14 @@ def _correlation(covariance: Array) -> Array:
     sigma = _deviations(covariance)
     matrix = covariance / np.outer(sigma, sigma)
     return np.clip(0.5 * (matrix + matrix.T), -1.0, 1.0)
+
+
+def add_motor_sources(vehicle: Vehicle, source: str) -> Vehicle:
+    """Return the vehicle with the source of the speed range of its motors."""
+    keys = ("speed_min", "speed_max")
+    sources = {f"rotors[{i}].motor.{key}": source for i in range(len(vehicle.rotors)) for key in keys}
+    structure = replace(vehicle.structure, sources=tuple((valid_sources(vehicle) | sources).items()))
+    return replace(vehicle, structure=structure)
 
 
 def centre_thrust_curve(bare: Vehicle, start: Vehicle, flights: Sequence[ResampledLog]) -> Vehicle:

@@ -36,6 +36,11 @@ class MotorCalibration(NamedTuple):
     volts: float
     delay: float
 
+    def then(self, later: "MotorCalibration") -> "MotorCalibration":
+        """Return this calibration followed by a later one of speeds alone."""
+        offset = later.offset + later.gain * self.offset
+        return self._replace(offset=offset, gain=later.gain * self.gain)
+
     def calibrate_flight(self, samples: ResampledLog) -> ResampledLog:
         """Return the flight with the commanded speeds that its motors approach."""
         commanded = delay_signal(samples.commanded, self.delay / samples.period)
@@ -57,6 +62,15 @@ class MotorCalibration(NamedTuple):
             for rotor, offset, gain in zip(vehicle.rotors, self.offset, self.gain, strict=True)
         )
         return replace(vehicle, rotors=tuple(rotors))
+
+
+def steepen_speeds(start: Vehicle, speed: float, slope: float) -> MotorCalibration:
+    """Return the lines with d ln Ω / d ln Ω_cmd = `slope` at a speed and the full speed of the start, but no negative idle
+    speed."""
+    low, high = (float(np.mean([getattr(r.motor, name) for r in start.rotors])) for name in ("speed_min", "speed_max"))
+    gain = min(slope * high / (speed * (1.0 - slope) + slope * high), high / (high - low))
+    ones = np.ones(len(start.rotors))
+    return MotorCalibration((1.0 - gain) * high * ones, gain * ones, 0.0, 0.0, 0.0)
 
 
 def calibrate_motors(flights: Sequence[ResampledLog], start: Vehicle) -> MotorCalibration | None:
