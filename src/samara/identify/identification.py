@@ -64,8 +64,8 @@ ERROR_WIDENING = (
     ("damping.yaw", Widening(0.9, 0.0, 0.005)),
     ("damping", Widening(2.1, 0.0, 0.018)),
 )
-"""By prefix of the name; from 64 synthetic vehicles that have what the model lacks (seed 11, `studies.synthetic.add_model_error`),
-so that 85 to 99 % of the 95 % intervals contain the truth."""
+"""By prefix of the name; from 64 synthetic vehicles that have what the model lacks (`studies.synthetic.add_model_error`,
+seed 11), so that 85 to 99 % of the 95 % intervals contain the truth."""
 COMMANDED_SPEED_SIGMA = 0.1
 """Relative error of rotor speeds that a log without measured ones infers from commands, if the start states no spread."""
 SPEED_POWERS = (("k_thrust", 2.0), ("k_torque", 2.0), ("rotor_drag.axial", 1.0))
