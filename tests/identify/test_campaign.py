@@ -169,5 +169,7 @@ def test_intervals_hold_the_truth_of_vehicles_that_differ_from_the_model(tmp_pat
     assert 0.85 <= np.mean([answer.low <= answer.truth <= answer.high for answer in answers]) < 1.0
     for line in parameter_lines(results):
         assert line.covered >= 0.5, line  # of 8: fewer than 4 has a probability of 3e-4 at 85 %
-    widths = [(a.high - a.low) / (2.0 * a.size) for a in answers if a.name in ("inertia.xx", "inertia.yy") and a.excited]
+    widths = [
+        (a.high - a.low) / (2.0 * a.size) for a in answers if a.name in ("inertia.xx", "inertia.yy") and a.excited
+    ]
     assert len(widths) >= 12 and np.median(widths) < 0.1

@@ -212,7 +212,7 @@ def identify_resampled(
     if calibration is not None:
         how = "rotor speeds" if is_measured else "the slope of the thrust"
         start = add_motor_sources(start, f"identified from {how} in {flight_summary}")
-    physical = _product(PHYSICAL, regression.fitted, start, bare, flights, source)
+    physical = replace(_product(PHYSICAL, regression.fitted, start, bare, flights, source), calibration=calibration)
     predictor_product = None
     can_predict = all(
         {"velocity", "attitude", "rate"} <= flight.available_signals and flight.command_period < math.inf
@@ -226,8 +226,10 @@ def identify_resampled(
         )
         source = f"effective value for prediction over {HORIZON:g} s, fitted to {flight_summary}"
         predictor_product = _product(PREDICTOR, prediction_fit, start, bare, flights, source)
-    products = [product and replace(product, calibration=calibration) for product in (physical, predictor_product)]
-    return Identification(user_start, *products, tuple(logged_flights), dict(findings or {}), regression.residuals)
+        predictor_product = replace(predictor_product, calibration=calibration)
+    return Identification(
+        user_start, physical, predictor_product, tuple(logged_flights), dict(findings or {}), regression.residuals
+    )
 
 
 def _product(
