@@ -194,7 +194,7 @@ def identify_resampled(
     logged_flights, user_start = flights, start
     calibration = calibrate_motors(flights, start)
     is_measured = calibration is not None
-    for _ in range(MAX_RANGE_STEPS):
+    for steps_left in reversed(range(MAX_RANGE_STEPS)):
         flights, start = logged_flights, user_start
         if calibration is not None:
             flights = [calibration.calibrate_flight(flight) for flight in logged_flights]
@@ -203,7 +203,7 @@ def identify_resampled(
         regression = fit_by_regression(flights, bare, lambda fraction: report("forces and torques", fraction))
         curves = [vehicle["thrust_curve"] for vehicle in (bare, regression.fitted.vehicle)]
         slope = (2.0 - curves[1].linear) / (2.0 - curves[0].linear)
-        if is_measured or abs(slope - 1.0) < MAX_SLOPE_ERROR:
+        if is_measured or abs(slope - 1.0) < MAX_SLOPE_ERROR or not steps_left:
             break
         steeper = steepen_speeds(start, curves[0].speed, slope)
         calibration = calibration.then(steeper) if calibration else steeper
