@@ -2,8 +2,9 @@
 
 The folder holds flights of S. I. Ullah, J. Baca, NanoBench (arXiv 2603.09908), one CSV each. Windows of half a second start
 every 50 ms, after the first five seconds in the air, at the measured state, and get the recorded motor commands. The error at
-their end is its RMS over all windows. A trimmed vehicle has one gain per rotor from those five seconds; identified vehicles
-are from the other flights (`samara.identify.scores.cross_validate`).
+their end is its RMS over all windows. A trimmed vehicle has one gain per rotor from those five seconds. Identified vehicles are
+from the other flights, scored as `samara identify` writes them; trimmed ones are corrected for how the thrust of the other
+flights fades after five seconds (`samara.identify.scores.cross_validate`).
 """
 
 import argparse
@@ -42,7 +43,8 @@ def score(arguments: argparse.Namespace, vehicles: dict[str, Vehicle], update: U
     for label, vehicle in labels.items():
         models |= {label: vehicle.name, f"{label}, trimmed": TRIMMED.format(vehicle.name)}
     identified = {f"identified, {name}": name for name in (PHYSICAL, PREDICTOR)}
-    return score_rows(open_loop, models) + score_rows(held_out, identified)
+    identified |= {TRIMMED.format(label): TRIMMED.format(name) for label, name in identified.items()}
+    return score_rows(open_loop, models) + score_rows(held_out, dict(sorted(identified.items())))
 
 
 def score_rows(scores: PredictionScore, models: dict[str, str]) -> list[Row]:

@@ -49,7 +49,7 @@ def draw_identify(folder: str | Path) -> None:
     identification = identify(logs, start)
     (prediction, *_) = cross_validate(identification.flights, start, predictor=False)
     _save(draw.parameter_figure(identification.vehicles), Path(folder) / "identify_numbers.png")
-    _save(draw.prediction_figure(prediction, "physical"), Path(folder) / "identify_predicted.png")
+    _save(draw.prediction_figure(prediction, "physical, trimmed"), Path(folder) / "identify_predicted.png")
 
 
 def _save(figure: Any, path: Path) -> None:

@@ -13,7 +13,7 @@ from samara.physics.types import Vehicle
 from samara.vehicles.loader import vehicle as load
 from samara.view.plot.identify import draw_validation
 
-DRAWN_MODELS = ("crazyflie, trimmed", "physical", "predictor")
+DRAWN_MODELS = ("crazyflie, trimmed", "physical, trimmed", "predictor, trimmed")
 
 
 def unfitted_crazyflie() -> Vehicle:
@@ -34,7 +34,7 @@ def write_validation(flights: str | Path, docs: str | Path) -> None:
     scores = [
         score._replace(
             rms=shipped_scores[score.flight].rms
-            | {product: score.rms[product] for product in ("physical", "predictor")}
+            | {product: score.rms[product] for product in DRAWN_MODELS[1:]}
         )
         for score in held_out_scores
     ]

@@ -71,6 +71,7 @@ def test_a_log_becomes_a_vehicle(log, guess, tmp_path, monkeypatch, capsys):
         if re.match(r"  (physical|predictor) +\d", line)
     }
     assert max(rows["predictor"]) < 0.1 and max(rows["physical"]) < 0.5
+    assert "one flight: its halves predict each other" in output and "does not fly" not in output
     page = (report / "identify.html").read_text(encoding="utf-8")
     for word in (
         "Parameters",
@@ -109,6 +110,16 @@ def test_the_physical_vehicle_alone(log, tmp_path, monkeypatch, capsys):
     assert "physical vehicle" in output and "predictor" not in output
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
     assert samara.vehicle(str(out)).name == "mine"
+
+
+def test_a_result_that_does_not_fly_is_status_one(log, tmp_path, monkeypatch, capsys):
+    """The file is written; one sentence names it and says what happened."""
+    monkeypatch.setattr("samara.identify.hover_check.hover_problem", lambda vehicle: f"{vehicle.name} fell")
+    out = tmp_path / "mine.toml"
+    words = ("identify", str(log), "--no-predictor", "--no-scores", "--out", str(out))
+    status, output, err = call(monkeypatch, capsys, *words)
+    assert (status, err) == (1, "") and out.exists()
+    assert output.splitlines()[-1] == f"{out}: does not fly: mine fell"
 
 
 def test_help_says_both_ways(monkeypatch, capsys):

@@ -11,16 +11,21 @@ from support.command import call
 from support.measured_flights import exact_samples, lively_trajectory
 from support.repository import RECORDINGS
 
+import samara
 from samara.identify.flight_log import MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.identification import identify
 from samara.identify.log_checks import ERROR, WARNING, airborne_interval, check, require_usable
 from samara.identify.readers import read_log, read_logs
+from samara.identify.readers.crazyflie import MOTOR_VOLTS, ROTOR_SPEEDS
 from samara.identify.readers.registry import complete_command
+from samara.identify.resampled_log import resample_log
 from samara.identify.rotor_speed_model import simulate_lag
 from samara.identify.scores import validate
 from samara.identify.signal_agreement import clock_offsets
+from samara.identify.start_vehicle import scaled_vehicle
 from samara.identify.usable_flights import drop_misscaled_speeds, usable_flights
-from samara.physics.rotors.actuator import command_from_speed
+from samara.link.motor_outputs import rotor_order
+from samara.physics.rotors.actuator import command_from_speed, speed_from_command
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +50,72 @@ def flown():
         rate=noisy(samples.body[10:13], 0.02), specific_force=noisy(samples.specific_force, 0.1), truth=MOTION_CAPTURE,
     )  # fmt: skip
     return truth, prior_vehicle(truth, 5, 4), log
+
+
+# Start vehicles ----------------------------------------------------------------------------------------------------------
+
+INDEPENDENT_OF_THE_SPEED_RANGE = ("inertia", "centre_of_mass", "motor", "drag", "damping")
+
+
+@pytest.mark.long
+def test_two_starts_give_overlapping_intervals():
+    """From parameters 20 % off, and from mass and diagonal alone with another range of rotor speeds: what the unknown speed of
+    a command does not scale has overlapping intervals, and the excited inertias are within 2 % of the vehicle that flew."""
+    truth = random_vehicle(5, 4)
+    samples = exact_samples(truth, lively_trajectory(truth), 24.0)
+    rng = np.random.default_rng(7)
+    order = list(rotor_order(truth, "betaflight"))
+    commands = [
+        command_from_speed(row, rotor.motor) for row, rotor in zip(samples.commanded, truth.rotors, strict=True)
+    ]
+
+    def noisy(rows, sigma):
+        return Signal(samples.time, rows + sigma * rng.standard_normal(rows.shape))
+
+    log = FlightLog(
+        "lively", "test", "betaflight", Signal(samples.time, np.stack(commands)[order]),
+        position=Signal(samples.time, samples.body[:3]), velocity=noisy(samples.body[3:6], 0.005),
+        attitude=Signal(samples.time, samples.body[6:10]), rate=noisy(samples.body[10:13], 0.02),
+        specific_force=noisy(samples.specific_force, 0.1), truth=MOTION_CAPTURE,
+    )  # fmt: skip
+    diagonal = 2.0 * max(np.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in truth.rotors)
+    starts = prior_vehicle(truth, 5, 4), scaled_vehicle(4, mass=truth.mass, diagonal=diagonal)
+    assert starts[1].rotors[0].motor.speed_max > 1.5 * starts[0].rotors[0].motor.speed_max
+    first, second = (identify([log], start, predictor=False).physical for start in starts)
+    for a, b in zip(first.estimates, second.estimates, strict=True):
+        if a.name.startswith(INDEPENDENT_OF_THE_SPEED_RANGE):
+            assert a.low <= b.high and b.low <= a.high, a.name
+    for axis in ("xx", "yy"):
+        value = getattr(truth.inertia_B, axis)
+        assert [first.estimate(f"inertia.{axis}").value, second.estimate(f"inertia.{axis}").value] == pytest.approx(
+            [value, value], rel=0.02
+        )
+
+
+# Voltage tables ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start", "is_brushed"),
+    [
+        ("crazyflie", True),
+        ("crazyflie_brushless", False),
+        ((0.029, 0.092), True),
+        ((0.037, 0.1), False),  # mass [kg] and diagonal [m]
+    ],
+)
+def test_the_brushed_voltage_table_is_for_brushed_crazyflies(start, is_brushed):
+    """A Crazyflie's log at half PWM and 3.8 V: Bitcraze's table for brushed motors, the start's range for brushless ones."""
+    vehicle = samara.vehicle(start) if isinstance(start, str) else scaled_vehicle(4, mass=start[0], diagonal=start[1])
+    time = np.arange(0.0, 8.0, 0.01)
+    log = FlightLog(
+        "cf", "test", "crazyflie", Signal(time, np.full((4, len(time)), 0.5)),
+        attitude=Signal(time, np.tile([[1.0], [0.0], [0.0], [0.0]], len(time))),
+        rate=Signal(time, np.zeros((3, len(time)))), voltage=Signal(time, np.full((1, len(time)), 3.8)),
+    )  # fmt: skip
+    motor = vehicle.rotors[0].motor
+    expected = np.interp(1.9, MOTOR_VOLTS, ROTOR_SPEEDS) if is_brushed else speed_from_command(0.5, motor)
+    assert resample_log(log, vehicle).commanded == pytest.approx(expected, rel=0.02)
 
 
 # Rotor speeds without commands -------------------------------------------------------------------------------------------

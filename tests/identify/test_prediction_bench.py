@@ -289,11 +289,12 @@ def test_nanobench_of_real_flights(shared_folder, tmp_path):
         shutil.copy(path, tmp_path)
     rows = run_score(nanobench, tmp_path)
     labels = ["hold the state", "constant velocity", "from parts", "from parts, trimmed", "shipped", "shipped, trimmed"]
-    assert list(rows) == [*labels, "identified, physical", "identified, predictor"]
+    identified = [f"identified, {name}{suffix}" for name in ("physical", "predictor") for suffix in ("", ", trimmed")]
+    assert list(rows) == [*labels, *identified]
     for quantity in QUANTITIES:
         for row in rows.values():
             assert row[f"{quantity}_ratio"] == pytest.approx(row[quantity] / rows["constant velocity"][quantity])
-    assert rows["identified, predictor"]["position_ratio"] < 1.0
+    assert rows["identified, predictor, trimmed"]["position_ratio"] < 1.0
 
 
 @pytest.mark.long

@@ -17,8 +17,8 @@ from samara.identify.scores import (
     PredictionScore,
     ScoredModel,
     cross_validate,
+    describe_worse_models,
     error_ratios,
-    fit_trim,
     pool_scores,
     predict_flight,
     rms_error,
@@ -55,15 +55,15 @@ def test_a_wrong_mass_falls_as_a_wrong_mass_does(own_flight):
     assert rms_error(score, "heavier", "position", 0.5) == pytest.approx(expected, rel=0.15)
 
 
-def test_gains_are_those_of_the_reference_voltage(own_flight):
-    """If thrust depends on the voltage, a trim fitted at 0.5 V above the reference is divided by the gain of that half volt."""
+def test_models_worse_than_constant_velocity_are_named(own_flight):
+    """A vehicle of twice the inertia and half the thrust falls: its sentence names the quantities; the right one has none."""
     vehicle, samples = own_flight
-    model = ScoredModel.build(vehicle)
-    above = samples._replace(voltage=np.full(len(samples.time), model.predictor.volts + 0.5))
-    plain, with_volts = (
-        fit_trim(above, model.vehicle, model.predictor, model.prior_trim, per_volt=per_volt) for per_volt in (0.0, 0.1)
-    )
-    assert np.array(plain.gains) / np.array(with_volts.gains) == pytest.approx(1.05)
+    weak = tuple(rotor._replace(k_thrust=0.5 * rotor.k_thrust) for rotor in vehicle.rotors)
+    models = {"own": vehicle, "weak": vehicle.replace(rotors=weak)}
+    score = predict_flight(samples, {k: ScoredModel.build(v, is_trimmed=False) for k, v in models.items()}).score()
+    (sentence,) = describe_worse_models(score)
+    assert sentence.startswith("weak predicts position, velocity") and "own" not in sentence
+    assert sentence.endswith("worse than constant velocity and a constant rate")
 
 
 def test_no_scored_window_begins_in_the_seconds_of_the_trim(own_flight):
@@ -97,7 +97,8 @@ def test_flights_held_out_are_predicted_by_the_others(own_flight, monkeypatch):
     names = ("a", "b")
     predictions = cross_validate([samples._replace(name=name) for name in names], vehicle)
     assert [prediction.samples.name for prediction in predictions] == list(names) and training_sets == [{"b"}, {"a"}]
-    assert set(predictions[0].predictions) == {"crazyflie, trimmed", "physical"}
+    names = {"crazyflie", "crazyflie, trimmed", "physical", "physical, trimmed"}
+    assert set(predictions[0].predictions) == names
     training_sets.clear()
     assert len(cross_validate([samples], vehicle)) == 2
     assert training_sets == [{f"{samples.name}, second half"}, {f"{samples.name}, first half"}]

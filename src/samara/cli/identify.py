@@ -76,14 +76,17 @@ def identify(
 ) -> None:
     """Identify a vehicle from its flight logs: every parameter with its error, or the manoeuvre that would excite it.
 
-    The fit starts from --vehicle, whose mass is taken as exact. Exits with status 1 if no parameter can be identified.
+    The fit starts from --vehicle, whose mass is taken as exact. Every result is checked and flown. Exits with status 1 if no
+    parameter can be identified, or if a result does not hover.
     """
     from samara import save_vehicle
     from samara.core.atomic_files import require_writable
+    from samara.identify.hover_check import hover_problem
     from samara.identify.identification import identify as fit
     from samara.identify.readers.registry import read_logs
-    from samara.identify.scores import cross_validate, pool_scores
+    from samara.identify.scores import cross_validate, describe_worse_models, pool_scores
     from samara.vehicles.limits import replace_dc_motors
+    from samara.vehicles.plausibility import warnings
 
     predictor_path = predictor_out or out.with_name(f"{out.stem}_predictor{out.suffix or '.toml'}")
     if product is ProductType.PREDICTOR and not predictor:
@@ -112,7 +115,12 @@ def identify(
     for identified in identification.vehicles:
         screen.print(parameter_table(identified))
     if predictions:
-        screen.print(ratio_table(pool_scores([prediction.score() for prediction in predictions])))
+        held_out_score = pool_scores([prediction.score() for prediction in predictions])
+        screen.print(ratio_table(held_out_score))
+        if len(identification.flights) == 1:
+            screen.print("one flight: its halves predict each other; expect larger errors on another day")
+        for sentence in describe_worse_models(held_out_score):
+            screen.print(f"! {sentence}", style="yellow")
     elif scores:
         screen.print("no flight was predicted: no log records the motion for long enough")
     if not any(estimate.excited for identified in identification.vehicles for estimate in identified.estimates):
@@ -127,8 +135,14 @@ def identify(
     written = {out: product}
     if product is ProductType.PHYSICAL and ProductType.PREDICTOR in vehicles:
         written[predictor_path] = ProductType.PREDICTOR
+    failures = []
     for path, product_type in written.items():
-        save_vehicle(_rename_vehicle(vehicles[product_type], path.stem), path)
+        named_vehicle = _rename_vehicle(vehicles[product_type], path.stem)
+        save_vehicle(named_vehicle, path)
+        for warning in warnings(named_vehicle):
+            screen.print(f"! {product_type.value}: {warning}", style="yellow")
+        if problem := hover_problem(named_vehicle):
+            failures.append(f"{escape_control_characters(str(path))}: does not fly: {problem}")
     say("\n".join(f"{product_type.value:9s} {path}" for path, product_type in written.items()))
     if report is not None:
         from samara.view.report.identify import write_identification
@@ -138,6 +152,9 @@ def identify(
             identification, predictions, report, command=command, files=[str(path) for path in written]
         )
         say(f"report    {page}")
+    if failures:
+        say("\n".join(failures))
+        raise typer.Exit(FAILED)
 
 
 def _named_vehicle(vehicle: str, mass: float | None, diagonal: float | None) -> "Vehicle":

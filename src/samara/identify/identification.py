@@ -220,9 +220,8 @@ def identify_resampled(
     )
     if predictor and can_predict:
         parameters = identifiable_parameters(bare, PREDICTOR_DAMPING_SCALE)
-        trims = [FlightTrim((1.0,) * len(bare.rotors), 0.0, trim.wind_W) for trim in regression.fitted.trims]
         prediction_fit = fit_by_prediction_error(
-            flights, bare, parameters, trims, progress=lambda fraction: report("prediction error", fraction)
+            flights, bare, parameters, progress=lambda fraction: report("prediction error", fraction)
         )
         source = f"effective value for prediction over {HORIZON:g} s, fitted to {flight_summary}"
         predictor_product = _product(PREDICTOR, prediction_fit, start, bare, flights, source)
@@ -236,7 +235,7 @@ def _product(
     kind: str, fitted: Fit, start: Vehicle, bare: Vehicle, flights: Sequence[ResampledLog], source: str
 ) -> IdentifiedVehicle:
     estimates = _estimates(fitted, bare, flights)
-    vehicle = complete_vehicle(fitted.vehicle, start, fitted.trims, estimates, source)
+    vehicle = complete_vehicle(fitted.vehicle, start, fitted.trims, estimates, source, is_predictor=kind == PREDICTOR)
     trims = {flight.name: trim for flight, trim in zip(flights, fitted.trims, strict=True)}
     return IdentifiedVehicle(
         kind, vehicle, fitted.vehicle, estimates, _correlation(fitted.covariance), trims, fitted.per_volt, fitted.volts
@@ -347,12 +346,18 @@ def centre_thrust_curve(bare: Vehicle, start: Vehicle, flights: Sequence[Resampl
 
 
 def complete_vehicle(
-    bare: Vehicle, start: Vehicle, trims: Sequence[FlightTrim], estimates: Sequence[ParameterEstimate], source: str
+    bare: Vehicle,
+    start: Vehicle,
+    trims: Sequence[FlightTrim],
+    estimates: Sequence[ParameterEstimate],
+    source: str,
+    *,
+    is_predictor: bool = False,
 ) -> Vehicle:
     """Return the start vehicle with the fitted parameters, the mean gain of each rotor in its kF and kM, and their sources.
 
     Effects of the start vehicle that the fit excludes (contact, battery) stay on. An effect that was off is switched on if one
-    of its parameters was excited.
+    of its parameters was excited, and in a predictor always.
     """
     by_name = {estimate.name: estimate for estimate in estimates}
     gains = np.exp(np.mean([np.log(trim.gains) for trim in trims], axis=0))
@@ -375,19 +380,19 @@ def complete_vehicle(
     if bare["thrust_curve"].linear != 0.0:
         curve = {name: float(value) for name, value in bare["thrust_curve"]._asdict().items()}
         vehicle = _enable_effect(vehicle, "thrust_curve", **curve)
-    if bare["rotor_drag"].axial > 0.0:
+    if bare["rotor_drag"].axial != 0.0:
         vehicle = _enable_effect(
             vehicle, "rotor_drag", coefficient=bare["rotor_drag"].coefficient, axial=bare["rotor_drag"].axial
         )
-    if (
-        by_name["airspeed_moment.roll"].excited
-        or by_name["airspeed_moment.pitch"].excited
-        or start.has("airspeed_moment")
-    ):
+    is_on = {
+        effect: is_predictor
+        or start.has(effect)
+        or any(estimate.excited for name, estimate in by_name.items() if name.startswith(f"{effect}."))
+        for effect in ("airspeed_moment", "damping")
+    }
+    if is_on["airspeed_moment"]:
         vehicle = _enable_effect(vehicle, "airspeed_moment", **bare["airspeed_moment"]._asdict())
-    if any(coefficient > 0.0 for coefficient in bare["damping"].linear) and (
-        start.has("damping") or by_name["damping.tilt"].excited or by_name["damping.yaw"].excited
-    ):
+    if is_on["damping"] and any(coefficient > 0.0 for coefficient in bare["damping"].linear):
         vehicle = _enable_effect(
             vehicle, "damping", linear=Vec3(*(max(coefficient, 0.0) for coefficient in bare["damping"].linear))
         )

@@ -5,7 +5,8 @@
 The windows of all flights run in the lanes of one compiled rollout, which also yields exact derivatives with respect to all
 parameters (`Simulator.rollout_tangent`); Gauss–Newton does the rest. Errors are relative to those of constant velocity, so that
 position, velocity, attitude and rate have equal weight; ρ is Huber's loss. Every window starts at a measured state: multiple
-shooting without state unknowns.
+shooting without state unknowns. All flights have the same gain for each rotor, no delay and no wind, because a vehicle file
+holds no more: the vehicle that is fitted is the one that is written.
 
 The result predicts well in conditions like those flown, and absorbs effects missing from the equations: disturbances that act
 as noise appear as inertia and damping. It is therefore called a predictor, and is not the vehicle's physics.
@@ -20,24 +21,15 @@ import numpy as np
 from samara.compiler.simulator import Simulator
 from samara.compiler.simulator import compile as compile_vehicle
 from samara.core.algebra import Quat, Vec3, angle_between, conjugate, quat_exp
-from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.identify.fit_result import (
-    DELAY_SIGMA,
-    GAIN_SIGMA,
-    PER_VOLT_SIGMA,
-    Fit,
-    FlightTrim,
-    mean_voltage,
-    rotor_speeds,
-)
+from samara.identify.fit_result import GAIN_SIGMA, Fit, FlightTrim, rotor_speeds
 from samara.identify.parameters import VARIED_PATHS, FreeParameter, apply_gains
 from samara.identify.predicted_wrench import motor_commands
 from samara.identify.resampled_log import ResampledLog, usable_duration, usable_intervals
-from samara.identify.rotor_speed_model import delay_signal
 from samara.physics.multirotor import state_at_rest
-from samara.physics.types import BODY_STATE_SIZE, CALM, State, Vehicle
+from samara.physics.rotors.actuator import Lag
+from samara.physics.types import BODY_STATE_SIZE, CALM, Environment, State, Vehicle
 from samara.vehicles.parameters import parameter
 
 QUANTITIES = ("position", "velocity", "attitude", "rate")
@@ -126,39 +118,38 @@ def select_windows(
 
 @dataclass(frozen=True)
 class Predictor:
-    """A vehicle prepared by `prepare_vehicle`, compiled with the varied parameters as inputs; `volts` is the voltage of
-    the gains [V]."""
+    """A vehicle prepared by `prepare_vehicle`, compiled with the varied parameters as inputs."""
 
     simulator: Simulator
-    volts: float = 0.0
 
     @staticmethod
-    def build(vehicle: Vehicle, volts: float = 0.0) -> "Predictor":
+    def build(vehicle: Vehicle) -> "Predictor":
         """Compile a vehicle."""
-        return Predictor(compile_vehicle(vehicle, vary=VARIED_PATHS), volts)
+        return Predictor(compile_vehicle(vehicle, vary=VARIED_PATHS))
 
     def window_batch(
         self,
         flights: Sequence[ResampledLog],
         windows: Sequence[Windows],
         vehicle: Vehicle,
-        trims: Sequence[FlightTrim],
-        per_volt: float,
+        gains: Sequence[float],
+        wind_W: tuple[float, float] = (0.0, 0.0),
     ) -> "WindowBatch":
-        """Return every window of every flight as one batch, for one candidate."""
-        return WindowBatch(self, tuple(flights), tuple(windows), vehicle, tuple(trims), per_volt)
+        """Return every window of every flight as one batch, for one candidate, the gains of its rotors and a wind."""
+        return WindowBatch(self, tuple(flights), tuple(windows), vehicle, tuple(gains), wind_W)
 
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """A batch of windows with one candidate vehicle: initial states, commands, gains and wind of each window."""
+    """A batch of windows with one candidate vehicle: initial states and commands of each window, a gain for each rotor, and
+    the steady wind along x and y [m/s]."""
 
     predictor: Predictor
     flights: tuple[ResampledLog, ...]
     windows: tuple[Windows, ...]
     vehicle: Vehicle
-    trims: tuple[FlightTrim, ...]
-    per_volt: float
+    gains: tuple[float, ...]
+    wind_W: tuple[float, float]
 
     @property
     def period(self) -> float:
@@ -169,23 +160,14 @@ class WindowBatch:
         """Integration steps per sample."""
         return max(int(np.ceil(self.period / MAX_INTEGRATION_STEP - 1e-9)), 1)
 
-    def state(self, time_constant_up: float, time_constant_down: float, delays: Sequence[float]) -> State:
+    def state(self, motor: Lag) -> State:
         """Return the measured bodies, with the rotor speeds that followed the earlier commands."""
-        body = np.concatenate(
-            [
-                flight.body[:, flight_windows.starts]
-                for flight, flight_windows in zip(self.flights, self.windows, strict=True)
-            ],
-            axis=1,
-        )
-        speeds = [
-            rotor_speeds(flight, time_constant_up, time_constant_down, delay)
-            for flight, delay in zip(self.flights, delays, strict=True)
-        ]
+        pairs = list(zip(self.flights, self.windows, strict=True))
+        body = np.concatenate([flight.body[:, windows.starts] for flight, windows in pairs], axis=1)
         rotors = np.concatenate(
             [
-                flight_speeds[:, flight_windows.starts]
-                for flight_speeds, flight_windows in zip(speeds, self.windows, strict=True)
+                rotor_speeds(flight, motor.time_constant_up, motor.time_constant_down, 0.0)[:, windows.starts]
+                for flight, windows in pairs
             ],
             axis=1,
         )
@@ -194,36 +176,13 @@ class WindowBatch:
         state: State = unflatten(state_at_rest(self.vehicle), iter(np.ascontiguousarray(row) for row in rows))
         return state
 
-    def commands(self, delays: Sequence[float]) -> Array:
+    def commands(self) -> Array:
         """Return the commands of all windows, (steps, rotors, N)."""
         parts = []
-        for flight, flight_windows, delay in zip(self.flights, self.windows, delays, strict=True):
-            delayed = delay_signal(flight.commanded, delay / flight.period)
-            index = flight_windows.starts[None, :] + np.arange(flight_windows.samples)[:, None]
-            parts.append(np.stack(motor_commands(delayed[:, index], self.vehicle), axis=1))
+        for flight, windows in zip(self.flights, self.windows, strict=True):
+            index = windows.starts[None, :] + np.arange(windows.samples)[:, None]
+            parts.append(np.stack(motor_commands(flight.commanded[:, index], self.vehicle), axis=1))
         return np.repeat(np.concatenate(parts, axis=2), self.steps, axis=0)
-
-    def gains(self) -> Array:
-        """Return the rotor gains at each window's voltage, (rotors, N)."""
-        flight_gains = np.array([trim.gains for trim in self.trims]).T
-        counts = [len(flight_windows.starts) for flight_windows in self.windows]
-        return np.repeat(flight_gains, counts, axis=1) * (1.0 + self.per_volt * self.voltage_offsets())
-
-    def voltage_offsets(self) -> Array:
-        """Return the voltage of each window relative to that of the gains, (N,)  [V]."""
-        parts = [
-            np.zeros(len(flight_windows.starts))
-            if flight.voltage is None
-            else flight.voltage[flight_windows.starts] - self.predictor.volts
-            for flight, flight_windows in zip(self.flights, self.windows, strict=True)
-        ]
-        return np.concatenate(parts)
-
-    def environment(self) -> Scalar:
-        """Return the environment with each flight's steady wind."""
-        counts = [len(flight_windows.starts) for flight_windows in self.windows]
-        components = [np.repeat([trim.wind_W[axis] for trim in self.trims], counts) for axis in (0, 1)]
-        return CALM._replace(wind_W=Vec3(components[0], components[1], np.zeros(sum(counts))))
 
     def measured_states(self) -> Array:
         """Return the measured states at the recorded times, (records, 13, N)."""
@@ -237,12 +196,12 @@ class WindowBatch:
             axis=2,
         )
 
-    def _rollout_inputs(self) -> tuple[State, Array, float, Scalar, Vehicle, int]:
-        motor, delays = self.vehicle.rotors[0].motor, [trim.delay for trim in self.trims]
-        state, commands = self.state(motor.time_constant_up, motor.time_constant_down, delays), self.commands(delays)
-        vehicle = apply_gains(self.vehicle, list(self.gains()))
+    def _rollout_inputs(self) -> tuple[State, Array, float, Environment, Vehicle, int]:
+        state, commands = self.state(self.vehicle.rotors[0].motor), self.commands()
+        vehicle = apply_gains(self.vehicle, self.gains)
         record_stride = round(RECORD_PERIOD / self.period) * self.steps
-        return state, commands, self.period / self.steps, self.environment(), vehicle, record_stride
+        environment = CALM._replace(wind_W=Vec3(*self.wind_W, 0.0))
+        return state, commands, self.period / self.steps, environment, vehicle, record_stride
 
     def predict(self) -> Array:
         """Predict the states of every window, (records, 13, N)."""
@@ -252,20 +211,18 @@ class WindowBatch:
         )
         return np.stack(flatten(rollout.states)[:BODY_STATE_SIZE], axis=1)
 
-    def predict_with_derivatives(self, parameters: Sequence[FreeParameter], delays: bool) -> tuple[Array, Array]:
+    def predict_with_derivatives(self, parameters: Sequence[FreeParameter]) -> tuple[Array, Array]:
         """Predict the states of every window, with derivatives.
 
         Returns:
             The states (records, 13, N), and their derivatives (unknowns, records, 13, N) with respect to the parameters in
-            scales, the logarithm of every rotor's gain, the thrust per volt and, if `delays`, the delay [s].
+            scales and the logarithm of every rotor's gain.
         """
         state, commands, dt, environment, vehicle, record_stride = self._rollout_inputs()
         n = commands.shape[2]
-        directions = len(parameters) + len(vehicle.rotors) + 1
+        directions = len(parameters) + len(vehicle.rotors)
         by_path = {path: np.zeros((len(flatten(parameter(vehicle, path))), directions, n)) for path in VARIED_PATHS}
         by_state = np.zeros((len(flatten(state)), directions, n))
-        gains, start_motor = self.gains(), self.vehicle.rotors[0].motor
-        trim_delays = [trim.delay for trim in self.trims]
         for j, unknown in enumerate(parameters):
             displaced = unknown.displace_vehicle(self.vehicle, DIFFERENCE_STEP)
             for path in VARIED_PATHS:
@@ -274,21 +231,16 @@ class WindowBatch:
                 )
                 for leaf, (a, b) in enumerate(zip(values, displaced_values, strict=True)):
                     if a != b:
-                        gain = gains[leaf] if path in ("rotors.k_thrust", "rotors.k_torque") else 1.0
+                        gain = self.gains[leaf] if path in ("rotors.k_thrust", "rotors.k_torque") else 1.0
                         by_path[path][leaf, j] = (b - a) / DIFFERENCE_STEP * gain
             if unknown.name.startswith("motor."):
-                motor = displaced.rotors[0].motor
-                a, b = (
-                    self.state(lag.time_constant_up, lag.time_constant_down, trim_delays).rotor_speed
-                    for lag in (start_motor, motor)
-                )
+                motors = (candidate.rotors[0].motor for candidate in (self.vehicle, displaced))
+                a, b = (self.state(motor).rotor_speed for motor in motors)
                 for rotor in range(len(vehicle.rotors)):
                     by_state[BODY_STATE_SIZE + rotor, j] = (b[rotor] - a[rotor]) / DIFFERENCE_STEP
-        volts = self.voltage_offsets()
         for path in ("rotors.k_thrust", "rotors.k_torque"):
             for rotor, value in enumerate(flatten(parameter(vehicle, path))):
                 by_path[path][rotor, len(parameters) + rotor] = value
-                by_path[path][rotor, -1] = value / (1.0 + self.per_volt * volts) * volts
         d_vehicle = {
             path: unflatten(parameter(vehicle, path), iter(list(rows))) for path, rows in by_path.items() if rows.any()
         }
@@ -299,29 +251,6 @@ class WindowBatch:
         )
         states = np.stack(flatten(rollout.states)[:BODY_STATE_SIZE], axis=1)
         slopes = np.stack(flatten(rollout.d_states)[:BODY_STATE_SIZE], axis=2)
-        if delays:
-            displaced_delays = [delay + DIFFERENCE_STEP for delay in trim_delays]
-            d_commands = (self.commands(displaced_delays) - commands) / DIFFERENCE_STEP
-            motor = start_motor
-            a, b = (
-                self.state(motor.time_constant_up, motor.time_constant_down, flight_delays).rotor_speed
-                for flight_delays in (trim_delays, displaced_delays)
-            )
-            state_rows = np.zeros((len(flatten(state)), n))
-            for rotor in range(len(vehicle.rotors)):
-                state_rows[BODY_STATE_SIZE + rotor] = (b[rotor] - a[rotor]) / DIFFERENCE_STEP
-            d_state = unflatten(state, iter(list(state_rows)))
-            delayed = simulator.rollout_tangent(
-                state,
-                commands,
-                dt,
-                environment,
-                vehicle,
-                d_state=d_state,
-                d_commands=d_commands,
-                record_every=record_stride,
-            )
-            slopes = np.concatenate([slopes, np.stack(flatten(delayed.d_states)[:BODY_STATE_SIZE], axis=2)])
         return states, slopes
 
 
@@ -364,17 +293,14 @@ def constant_velocity_error(flights: Sequence[ResampledLog], windows: Sequence[W
 
 @dataclass(frozen=True)
 class _Search:
-    """Unknowns in scales: the parameters, thrust per volt, then for each flight a gain for each rotor and the delay."""
+    """Unknowns in scales: the parameters, and a gain for each rotor, the same in all flights."""
 
     flights: tuple[ResampledLog, ...]
     windows: tuple[Windows, ...]
     predictor: Predictor
     parameters: tuple[FreeParameter, ...]
     start: Vehicle
-    initial_trims: tuple[FlightTrim, ...]
-    spread: float
-    with_delay: bool
-    with_volts: bool
+    wind_W: tuple[float, float]
 
     def weights(self) -> Array:
         """Return the inverse errors of constant velocity, (records, 12)."""
@@ -382,25 +308,20 @@ class _Search:
         return 1.0 / np.repeat(np.maximum(reference_errors, 1e-9), 3, axis=1) / np.sqrt(4.0 * len(reference_errors))
 
     def window_batch(self, x: Array) -> WindowBatch:
-        k, trim_size = len(self.parameters), len(self.start.rotors) + 1
-        vehicle = self.start
+        vehicle, k = self.start, len(self.parameters)
         for unknown, s in zip(self.parameters, x[:k], strict=True):
             vehicle = unknown.displace_vehicle(vehicle, float(s)) if s else vehicle
-        trims = []
-        for i, trim in enumerate(self.initial_trims):
-            trim_offset = x[k + 1 + i * trim_size :][:trim_size]
-            gains = tuple(float(g * np.exp(s * self.spread)) for g, s in zip(trim.gains, trim_offset[:-1], strict=True))
-            trims.append(FlightTrim(gains, trim.delay + DELAY_SIGMA * float(trim_offset[-1]), trim.wind_W))
-        return self.predictor.window_batch(self.flights, self.windows, vehicle, trims, PER_VOLT_SIGMA * float(x[k]))
+        gains = [float(gain) for gain in np.exp(GAIN_SIGMA * x[k:])]
+        return self.predictor.window_batch(self.flights, self.windows, vehicle, gains, self.wind_W)
 
     @property
     def size(self) -> int:
-        return len(self.parameters) + 1 + len(self.flights) * (len(self.start.rotors) + 1)
+        return len(self.parameters) + len(self.start.rotors)
 
     @property
     def independent_windows(self) -> float:
         """Count of windows that do not overlap."""
-        return float(sum(flight.usable.sum() * flight.period for flight in self.flights)) / HORIZON
+        return sum(_covered_duration(windows) for windows in self.windows) / HORIZON
 
     def cost(self, errors: Array, weights: Array, x: Array) -> tuple[float, Array, float]:
         """N log σ² + |x|², the robust weight of every window, and σ², the mean squared error of the windows."""
@@ -413,11 +334,10 @@ class _Search:
     def normal_equations(self, x: Array, weights: Array) -> tuple[Array, Array, float, Array]:
         """Return H, g, the cost at x, and the scores of every window."""
         lanes = self.window_batch(x)
-        predicted, slopes = lanes.predict_with_derivatives(self.parameters, self.with_delay)
+        predicted, slopes = lanes.predict_with_derivatives(self.parameters)
         measured_states = lanes.measured_states()
         errors = state_error(predicted, measured_states)
         cost, robust, mean = self.cost(errors, weights, x)
-        k, n = len(self.parameters), len(self.start.rotors)
         rows = np.stack(
             [
                 np.concatenate(
@@ -427,29 +347,14 @@ class _Search:
             ]
         )
         rows *= weights[:, :, None]
-        scaled = errors * weights[:, :, None]
-        rows[k : k + n] *= self.spread
-        rows[k + n] *= PER_VOLT_SIGMA if self.with_volts else 0.0
-        if self.with_delay:
-            rows[k + n + 1] *= DELAY_SIGMA
-        flat = rows.reshape(len(rows), -1, rows.shape[-1])  # (unknowns, records · 12, N)
-        residual = scaled.reshape(-1, scaled.shape[-1])
+        rows[len(self.parameters) :] *= GAIN_SIGMA
+        jacobian = rows.reshape(len(rows), -1, rows.shape[-1])  # (unknowns, records · 12, N)
+        residual = (errors * weights[:, :, None]).reshape(-1, errors.shape[-1])
         factor = 2.0 * self.independent_windows / mean / residual.shape[-1]
-        matrix, gradient = 2.0 * np.eye(self.size), 2.0 * x
-        scores = np.zeros((self.size, residual.shape[-1]))
-        count = 0
-        for i, window in enumerate(self.windows):
-            lanes_of_flight = slice(count, count + len(window.starts))
-            count = lanes_of_flight.stop
-            jacobian = flat[:, :, lanes_of_flight]
-            first = k + 1 + i * (n + 1)
-            unknowns = [*range(k), *range(first, first + n), k, *([first + n] if self.with_delay else [])]
-            weighted = jacobian * robust[lanes_of_flight]
-            matrix[np.ix_(unknowns, unknowns)] += factor * np.einsum("arn,brn->ab", weighted, jacobian, optimize=True)
-            score = factor * np.einsum("arn,rn->an", weighted, residual[:, lanes_of_flight], optimize=True)
-            gradient[unknowns] += score.sum(axis=1)
-            scores[np.array(unknowns)[:, None], np.arange(lanes_of_flight.start, lanes_of_flight.stop)] = score
-        return matrix, gradient, cost, scores
+        weighted = jacobian * robust
+        matrix = 2.0 * np.eye(self.size) + factor * np.einsum("arn,brn->ab", weighted, jacobian, optimize=True)
+        scores = factor * np.einsum("arn,rn->an", weighted, residual, optimize=True)
+        return matrix, 2.0 * x + scores.sum(axis=1), cost, scores
 
     def solve(self, progress: Callable[[float], None] | None) -> tuple[Array, Array]:
         """Return the x of least cost and its covariance, by damped Gauss–Newton steps."""
@@ -503,54 +408,40 @@ def _attitude_error_derivative(measured: Array, slope: Array, predicted: Array) 
     )
 
 
+def _covered_duration(windows: Windows) -> float:
+    """Return the time that the windows cover  [s]."""
+    steps = np.diff(np.sort(windows.starts), append=np.iinfo(int).max)
+    return float(np.minimum(steps, windows.samples).sum() * windows.period)
+
+
 def fit_by_prediction_error(
     flights: Sequence[ResampledLog],
     start: Vehicle,
     parameters: Sequence[FreeParameter],
-    trims: Sequence[FlightTrim] | None = None,
     *,
     predictor: Predictor | None = None,
     windows: Sequence[Windows] | None = None,
-    spread: float = GAIN_SIGMA,
-    with_delay: bool = True,
+    wind_W: tuple[float, float] = (0.0, 0.0),
     progress: Callable[[float], None] | None = None,
 ) -> Fit:
-    """Fit the parameters of a vehicle prepared by `prepare_vehicle` to predict the flights; without parameters, fit only
-    the trims.
+    """Fit the parameters of a vehicle prepared by `prepare_vehicle`, and one gain for each rotor, to predict the flights.
 
     Args:
         flights: the resampled logs.
         start: the vehicle to start from.
-        parameters: the parameters to fit.
-        trims: initial trims of the flights; default: unit gains, no delay, no wind.
+        parameters: the parameters to fit; without any, only the gains are fitted.
         predictor: the compiled vehicle; compiled here if None.
         windows: the windows of each flight; default: `select_windows`.
-        spread: prior σ of the logarithm of a gain.
-        with_delay: fit the delay of the motor commands as well.
+        wind_W: the steady wind along x and y, if it is known [m/s].
         progress: called with the completed fraction.
     """
-    n = len(start.rotors)
-    has_voltage = any(flight.voltage is not None for flight in flights)
-    volts = predictor.volts if predictor else mean_voltage(flights)
-    predictor = predictor or Predictor.build(start, volts)
+    predictor = predictor or Predictor.build(start)
     flight_windows = tuple(windows) if windows is not None else tuple(select_windows(flight) for flight in flights)
-    initial_trims = (
-        tuple(trims) if trims is not None else tuple(FlightTrim((1.0,) * n, 0.0, (0.0, 0.0)) for _ in flights)
-    )
-    search = _Search(
-        tuple(flights),
-        flight_windows,
-        predictor,
-        tuple(parameters),
-        start,
-        initial_trims,
-        spread,
-        with_delay,
-        has_voltage and bool(parameters),
-    )
+    search = _Search(tuple(flights), flight_windows, predictor, tuple(parameters), start, wind_W)
     x, covariance = search.solve(progress)
     k = len(search.parameters)
     lanes = search.window_batch(x)
     independent = sum(usable_duration(flight) for flight in flights) / (10.0 * HORIZON)
     estimates = (search.parameters, x[:k], covariance[:k, :k], independent)
-    return Fit(lanes.vehicle, lanes.trims, lanes.per_volt, volts, *estimates)
+    trims = (FlightTrim(lanes.gains, 0.0, wind_W),) * len(flights)
+    return Fit(lanes.vehicle, trims, 0.0, 0.0, *estimates)

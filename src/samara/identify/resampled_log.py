@@ -26,6 +26,7 @@ DERIVATIVE_HALF_WIDTH_S = 0.05  # [s]: half width of the fit of a derivative
 EDGE_MARGIN_S = 1.0  # [s] after take-off and before landing that are excluded
 MIN_HEIGHT_M = 0.3  # [m]
 GAP_PERIODS = 3.0  # periods of a signal
+MAX_BRUSHED_RADIUS_M, MAX_BRUSHED_MASS_KG = 0.025, 0.036  # brushed Crazyflies: 45 mm propellers, 27 g and a deck or two
 OUTPUTS = ("speed", "thrust")
 """The quantity that a motor output is linear in: the rotor speed, from the slowest to the fastest, or the thrust."""
 
@@ -171,7 +172,7 @@ def _commanded_speeds(log: FlightLog, vehicle: Vehicle, time: Array, period: flo
     """Return the commanded rotor speeds, means over each period, (rotors, n)  [rad/s]."""
     if outputs not in OUTPUTS:
         raise ValueError(f"outputs is {outputs!r}; expected one of {', '.join(OUTPUTS)}")
-    if log.numbering == "crazyflie" and log.voltage is not None:
+    if log.numbering == "crazyflie" and log.voltage is not None and _has_brushed_motors(vehicle):
         voltage = interpolate_signal(log.voltage, log.command.time)
         speeds = np.asarray(rotor_speed_from_pwm(MAX_PWM * np.clip(log.command.values, 0.0, 1.0), voltage))
         return _order_by_rotor(_hold_mean(Signal(log.command.time, speeds), time, period), log, vehicle)
@@ -186,6 +187,12 @@ def _commanded_speeds(log: FlightLog, vehicle: Vehicle, time: Array, period: flo
         ]
     )
     return _hold_mean(Signal(log.command.time, speeds), time, period)
+
+
+def _has_brushed_motors(vehicle: Vehicle) -> bool:
+    """Return whether a Crazyflie has the brushed motors of Bitcraze's table; the brushless one is larger and heavier."""
+    radius = max(rotor.radius for rotor in vehicle.rotors)
+    return bool(radius < MAX_BRUSHED_RADIUS_M and vehicle.mass < MAX_BRUSHED_MASS_KG)
 
 
 def _driving_speeds(speed: Array, vehicle: Vehicle, period: float) -> Array:

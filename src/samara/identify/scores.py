@@ -1,7 +1,8 @@
 """Score how well a vehicle predicts flights that were not used to identify it, against simple baselines, over half a second.
 
-Every window begins at a measured state and uses the recorded commands. The first seconds in the air of each flight are
-excluded from every score: a trimmed vehicle has one gain for each rotor fitted to them, and nothing else of that flight.
+Every window begins at a measured state and uses the recorded commands. A vehicle is scored as its file describes it. The first
+seconds in the air of each flight are excluded from every score: a *trimmed* vehicle has one gain for each rotor fitted to
+them, and nothing else of that flight; that of an identified one is corrected for how the thrust of the other flights fades.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.core.types import Array
-from samara.identify.fit_result import GAIN_SIGMA, FlightTrim
+from samara.identify.fit_result import rotor_speeds
 from samara.identify.flight_log import FlightLog
-from samara.identify.identification import IdentifiedVehicle, identify_resampled
+from samara.identify.identification import PHYSICAL, identify_resampled
 from samara.identify.log_checks import require_usable
 from samara.identify.motor_calibration import MotorCalibration
 from samara.identify.parameters import prepare_vehicle
@@ -38,7 +39,7 @@ TRIM_DURATION_S = 5.0  # [s] in the air
 WINDOW_STRIDE_S = 0.05  # [s] between the starts of scored windows
 MAX_SCORED_WINDOWS = 2000  # windows of a flight
 FOLDS = 7
-CONSTANT_VELOCITY = "constant velocity"
+CONSTANT_VELOCITY, TRIMMED = "constant velocity", "{}, trimmed"
 REQUIRED_SIGNALS = frozenset({"velocity", "attitude", "rate"})
 """Signals that a log must contain so that windows can start in it."""
 
@@ -63,42 +64,34 @@ def _aloft(samples: ResampledLog) -> float:
     return float(samples.time[usable[0]]) if len(usable) else 0.0
 
 
-def fit_trim(
-    samples: ResampledLog,
-    vehicle: Vehicle,
-    predictor: Predictor,
-    prior: FlightTrim,
-    spread: float = GAIN_SIGMA,
-    per_volt: float = 0.0,
-) -> FlightTrim:
-    """Fit one gain for each rotor to the first seconds in the air; the rest of the trim stays as in `prior`.
-
-    Gains refer to the voltage of `predictor.volts`, not to that of those seconds.
-    """
+def fit_gains(
+    samples: ResampledLog, vehicle: Vehicle, predictor: Predictor, wind_W: tuple[float, float] = (0.0, 0.0)
+) -> tuple[float, ...]:
+    """Fit one gain for each rotor of a vehicle prepared by `prepare_vehicle` to the first seconds in the air."""
     windows = select_windows(samples, max_count=None, stride=WINDOW_STRIDE_S)
     ends = samples.time[windows.starts + windows.samples]
     trim_windows = windows._replace(starts=windows.starts[ends <= _aloft(samples) + TRIM_DURATION_S])
     if not len(trim_windows.starts):
-        return prior
-    fitted = fit_by_prediction_error(
-        [samples], vehicle, (), [prior], predictor=predictor, windows=[trim_windows], spread=spread, with_delay=False
-    )
-    if samples.voltage is None or not per_volt:
-        return fitted.trims[0]
-    voltage_factor = 1.0 + per_volt * (float(samples.voltage[trim_windows.starts].mean()) - predictor.volts)
-    return fitted.trims[0]._replace(gains=tuple(gain / voltage_factor for gain in fitted.trims[0].gains))
+        return (1.0,) * len(vehicle.rotors)
+    fitted = fit_by_prediction_error([samples], vehicle, (), predictor=predictor, windows=[trim_windows], wind_W=wind_W)
+    return fitted.trims[0].gains
 
 
-def predict_windows(
-    samples: ResampledLog,
-    windows: Windows,
-    vehicle: Vehicle,
-    predictor: Predictor,
-    trim: FlightTrim,
-    per_volt: float = 0.0,
-) -> Array:
-    """Predict the states of the windows, (records, 13, N)."""
-    return predictor.window_batch([samples], [windows], vehicle, [trim], per_volt).predict()
+def thrust_fade(flights: Sequence[ResampledLog], vehicle: Vehicle) -> float:
+    """Return the gain of the thrust after the first seconds in the air over that in them, the mean of flights; 1 if unknown.
+
+    Batteries sag and brushed motors warm up: a vehicle trimmed to the first seconds is too strong later.
+    """
+    motor, fades = vehicle.rotors[0].motor, []
+    for flight in flights:
+        speeds = rotor_speeds(flight, motor.time_constant_up, motor.time_constant_down, 0.0)
+        thrust = sum(rotor.k_thrust * speed**2 for rotor, speed in zip(vehicle.rotors, speeds, strict=True))
+        is_late = flight.time >= _aloft(flight) + TRIM_DURATION_S
+        parts = [flight.usable & mask for mask in (is_late, ~is_late)]
+        if all(part.any() for part in parts) and "specific_force" in flight.available_signals:
+            late, early = (float(flight.specific_force[2, part].mean() / thrust[part].mean()) for part in parts)
+            fades.append(late / early)
+    return float(np.exp(np.mean(np.log(fades)))) if fades else 1.0
 
 
 class FlightPrediction(NamedTuple):
@@ -157,56 +150,58 @@ def error_ratios(score: PredictionScore, model: str, baseline: str = CONSTANT_VE
     }
 
 
+def worse_quantities(score: PredictionScore, model: str) -> list[str]:
+    """Return the quantities that a model predicts worse than constant velocity and a constant rate do."""
+    return [quantity for quantity, ratio in error_ratios(score, model).items() if not ratio < 1.0]
+
+
+def describe_worse_models(score: PredictionScore) -> list[str]:
+    """Return a sentence for every model that predicts something worse than constant velocity and a constant rate."""
+    worse = {name: worse_quantities(score, name) for name in score.rms if name not in BASELINES}
+    return [
+        f"{name} predicts {', '.join(quantities)} worse than constant velocity and a constant rate"
+        for name, quantities in worse.items()
+        if quantities
+    ]
+
+
 class ScoredModel(NamedTuple):
-    """A compiled vehicle prepared by `prepare_vehicle`, the prior of a flight's trim, and whether the trim is fitted."""
+    """A vehicle prepared by `prepare_vehicle`, compiled, and whether its rotors' gains are fitted to the flight.
+
+    `fade` multiplies fitted gains: what other flights tell about the thrust after the seconds of the fit (`thrust_fade`).
+    `wind_W` is the steady wind along x and y, if it is known [m/s]. `calibration` turns the commanded speeds of flights that
+    were resampled for the start vehicle into those of this one.
+    """
 
     vehicle: Vehicle
     predictor: Predictor
-    prior_trim: FlightTrim
-    spread: float = GAIN_SIGMA
-    per_volt: float = 0.0
     is_trimmed: bool = True
+    fade: float = 1.0
+    wind_W: tuple[float, float] = (0.0, 0.0)
     calibration: MotorCalibration | None = None
 
     @staticmethod
-    def build(vehicle: Vehicle, is_trimmed: bool = True, predictor: Predictor | None = None) -> "ScoredModel":
+    def build(vehicle: Vehicle, is_trimmed: bool = True) -> "ScoredModel":
         """Build the model of a vehicle as its file describes it."""
         bare = prepare_vehicle(vehicle)
-        unit_trim = FlightTrim((1.0,) * len(bare.rotors), 0.0, (0.0, 0.0))
-        return ScoredModel(bare, predictor or Predictor.build(bare), unit_trim, is_trimmed=is_trimmed)
-
-    @staticmethod
-    def build_identified(
-        product: IdentifiedVehicle, predictor: Predictor, wind_W: tuple[float, float] = (0.0, 0.0)
-    ) -> "ScoredModel":
-        """Build the model of an identified vehicle, with the trims of its flights as the prior."""
-        prior, spread = trim_prior(list(product.trims.values()))
-        prior = prior._replace(wind_W=wind_W)
-        return ScoredModel(
-            product.bare,
-            Predictor(predictor.simulator, product.volts),
-            prior,
-            spread,
-            product.per_volt,
-            calibration=product.calibration,
-        )
+        return ScoredModel(bare, Predictor.build(bare), is_trimmed)
 
     def predict(self, samples: ResampledLog, windows: Windows) -> Array:
         """Predict the states of the windows, (records, 13, N)."""
         samples = self.calibration.calibrate_flight(samples) if self.calibration else samples
-        trim = self.prior_trim
+        gains = (1.0,) * len(self.vehicle.rotors)
         if self.is_trimmed:
-            trim = fit_trim(samples, self.vehicle, self.predictor, trim, self.spread, self.per_volt)
-        return predict_windows(samples, windows, self.vehicle, self.predictor, trim, self.per_volt)
+            fitted = fit_gains(samples, self.vehicle, self.predictor, self.wind_W)
+            gains = tuple(self.fade * gain for gain in fitted)
+        return self.predictor.window_batch([samples], [windows], self.vehicle, gains, self.wind_W).predict()
 
 
-def trim_prior(trims: Sequence[FlightTrim]) -> tuple[FlightTrim, float]:
-    """Return the prior of another flight's trim: the mean of the fitted trims, and their spread."""
-    gains = np.array([trim.gains for trim in trims])
-    mean_gains = np.exp(np.log(gains).mean(axis=0))
-    spread = float(np.log(gains).std(axis=0).mean()) if len(gains) > 1 else GAIN_SIGMA
-    delay = float(np.mean([trim.delay for trim in trims]))
-    return FlightTrim(tuple(float(g) for g in mean_gains), delay, (0.0, 0.0)), min(max(spread, 0.05), GAIN_SIGMA)
+def written_and_trimmed(
+    vehicle: Vehicle, name: str, fade: float = 1.0, calibration: MotorCalibration | None = None
+) -> dict[str, ScoredModel]:
+    """Return the models of a vehicle by name: as its file describes it, and trimmed."""
+    model = ScoredModel.build(vehicle, is_trimmed=False)._replace(calibration=calibration)
+    return {name: model, TRIMMED.format(name): model._replace(is_trimmed=True, fade=fade)}
 
 
 def can_be_scored(samples: ResampledLog) -> bool:
@@ -237,10 +232,11 @@ def cross_validate(
     folds: int = FOLDS,
     progress: Callable[[float], None] | None = None,
 ) -> list[FlightPrediction]:
-    """Cross-validate: predict each flight with vehicles identified from the other flights, trimmed, and with the start vehicle.
+    """Cross-validate: predict each flight with the vehicles that the other flights identify, as written and trimmed, and with
+    the start vehicle.
 
-    A single flight is split in halves that predict each other, with the steady wind of the other half: the air is the same.
-    Flights that cannot be scored are used for identification only.
+    A single flight is split in halves that predict each other; its trimmed physical vehicle flies in the steady wind of the
+    other half, because the air is the same. Flights that cannot be scored are used for identification only.
 
     Args:
         flights: the resampled logs.
@@ -254,20 +250,23 @@ def cross_validate(
     if len(scored) < len(parts) and len(flights) == 1:
         return []
     groups = [scored[k::folds] for k in range(min(folds, len(scored)))]
-    start_model = ScoredModel.build(start)
+    start_models = written_and_trimmed(start, start.name)
     predictions: dict[int, FlightPrediction] = {}
     for k, group in enumerate(groups):
         training = [part for i, part in enumerate(parts) if i not in group]
         if not training:
             break
         identification = identify_resampled(training, start, predictor=predictor)
-        (wind_W, *_) = (trim.wind_W for trim in identification.physical.trims.values())
-        wind_W = wind_W if len(flights) == 1 else (0.0, 0.0)
-        models = {f"{start.name}, trimmed": start_model}
-        models |= {
-            product.model_type: ScoredModel.build_identified(product, start_model.predictor, wind_W)
-            for product in identification.vehicles
-        }
+        models = dict(start_models)
+        for product in identification.vehicles:
+            ranges = product.calibration and product.calibration._replace(per_volt=0.0, delay=0.0)  # what the file has
+            calibrated = [ranges.calibrate_flight(flight) for flight in training] if ranges else training
+            fade = thrust_fade(calibrated, product.vehicle) if len(flights) > 1 else 1.0
+            models |= written_and_trimmed(product.vehicle, product.model_type, fade, ranges)
+        if len(flights) == 1:
+            name = TRIMMED.format(PHYSICAL)
+            (trim,) = identification.physical.trims.values()
+            models[name] = models[name]._replace(wind_W=trim.wind_W)
         for i in group:
             predictions[i] = predict_flight(parts[i], models)
         if progress:
@@ -277,7 +276,6 @@ def cross_validate(
 
 VEHICLES = ("crazyflie_documented", "crazyflie")
 HORIZONS = (0.1, 0.25, 0.5)  # [s]
-TRIMMED = "{}, trimmed"
 
 
 def validate(
@@ -301,8 +299,7 @@ def validate(
     for vehicle_or_name in vehicles:
         vehicle = load(vehicle_or_name) if isinstance(vehicle_or_name, str) else vehicle_or_name
         vehicle = replace_dc_motors(vehicle)
-        plain = ScoredModel.build(vehicle, is_trimmed=False)
-        models.append((vehicle, plain, plain._replace(is_trimmed=True)))
+        models.append((vehicle, written_and_trimmed(vehicle, vehicle.name)))
     scores: list[PredictionScore] = []
     problems: list[ValueError] = []
     for log in flights:
@@ -321,18 +318,18 @@ def validate(
 
 
 def _score_flight(
-    log: FlightLog, models: Sequence[tuple[Vehicle, ScoredModel, ScoredModel]], outputs: str
+    log: FlightLog, models: Sequence[tuple[Vehicle, dict[str, ScoredModel]]], outputs: str
 ) -> PredictionScore:
     repaired_log, _ = require_usable(log)
     parts = []
-    for vehicle, plain, trimmed in models:
+    for vehicle, vehicle_models in models:
         samples = resample_log(repaired_log, vehicle, outputs)
         if not samples.available_signals >= REQUIRED_SIGNALS:
             missing = ", ".join(sorted(REQUIRED_SIGNALS - samples.available_signals))
             raise ValueError(f"{log.name}: holds no {missing}; expected a log with the motion of the vehicle")
         if not len(scored_windows(samples).starts):
             raise ValueError(f"{log.name}: no half second in the air after the first 5 s; expected a longer flight")
-        parts.append(predict_flight(samples, {vehicle.name: plain, TRIMMED.format(vehicle.name): trimmed}))
+        parts.append(predict_flight(samples, vehicle_models))
     predictions = {name: states for part in parts for name, states in part.predictions.items()}
     return parts[0]._replace(predictions=predictions).score()
 

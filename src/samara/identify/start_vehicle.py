@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from samara.core.algebra import Vec3
 from samara.core.quantity import Scalar
 from samara.identify.flight_log import FlightLog
 from samara.physics.types import Vehicle
@@ -37,9 +38,10 @@ def _drone_records(path: Path) -> tuple[DroneRecord, ...]:
 def scaled_vehicle(rotor_count: int, *, mass: float, diagonal: float) -> Vehicle:
     """Scale a shipped vehicle to a mass [kg] and a distance between opposite rotors [m].
 
-    With λ the ratio of lengths and μ that of masses, J ∝ μ λ². Propellers have the same coefficients, k_T ∝ λ⁴, k_Q ∝ λ⁵ and
-    J_rotor ∝ λ⁵, so that Ω ∝ √μ / λ². The thrust-to-weight ratio and the hover command are those of the shipped vehicle, and
-    the motors' time constants scale as √λ, as the time of a fall over the vehicle's size.
+    The rotors of a quadrotor are at the corners of a square. With λ the ratio of lengths and μ that of masses, J ∝ μ λ².
+    Propellers have the same coefficients, k_T ∝ λ⁴, k_Q ∝ λ⁵ and J_rotor ∝ λ⁵, so that Ω ∝ √μ / λ². The thrust-to-weight ratio
+    and the hover command are those of the shipped vehicle, and the motors' time constants scale as √λ, as the time of a fall
+    over the vehicle's size.
 
     Args:
         rotor_count: 4, 6 or 8.
@@ -71,9 +73,14 @@ def scaled_vehicle(rotor_count: int, *, mass: float, diagonal: float) -> Vehicle
             full_voltage=0.0,
         )
 
+    def position(r_B: Vec3) -> Vec3:
+        corner = diagonal / math.sqrt(8.0)
+        is_square = rotor_count == 4
+        return r_B._replace(x=math.copysign(corner, r_B.x), y=math.copysign(corner, r_B.y)) if is_square else r_B * size
+
     rotors = [
         rotor._replace(
-            r_B=rotor.r_B * size,
+            r_B=position(rotor.r_B),
             k_thrust=rotor.k_thrust * size**4,
             k_torque=rotor.k_torque * size**5,
             inertia=rotor.inertia * size**5,

@@ -229,7 +229,7 @@ def _check_blades(effect: str, vehicle: Vehicle) -> str | None:
 
 
 def _check_rotor_drag(vehicle: Vehicle) -> str | None:
-    if vehicle["rotor_drag"].axial > 0.0 and vehicle.structure.inflow is not None:
+    if vehicle["rotor_drag"].axial != 0.0 and vehicle.structure.inflow is not None:
         return (
             f"rotor_drag.axial = {vehicle['rotor_drag'].axial:.6g} N s^2/(rad m) beside inflow: expected one of them, both "
             "model the loss of thrust in climb"

@@ -48,7 +48,7 @@ class RotorDrag(NamedTuple):
     """
 
     coefficient: Annotated[Scalar, Quantity("N s^2/(rad m)", 0.0, 1e-4)]
-    axial: Annotated[Scalar, Quantity("N s^2/(rad m)", 0.0, 1e-4)] = 0.0
+    axial: Annotated[Scalar, Quantity("N s^2/(rad m)", -1e-4, 1e-4)] = 0.0
 
 
 class HubFlow(NamedTuple):

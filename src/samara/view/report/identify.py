@@ -11,7 +11,14 @@ from samara.identify.identification import Identification, IdentifiedVehicle, Pa
 from samara.identify.parameters import hover_scales
 from samara.identify.prediction_error_fit import BASELINES, QUANTITIES
 from samara.identify.resampled_log import usable_duration
-from samara.identify.scores import TRIM_DURATION_S, FlightPrediction, PredictionScore, error_ratios, pool_scores
+from samara.identify.scores import (
+    TRIM_DURATION_S,
+    FlightPrediction,
+    PredictionScore,
+    describe_worse_models,
+    error_ratios,
+    pool_scores,
+)
 from samara.view.plot import identify as draw
 from samara.view.plot.identify import prediction_error_figure
 from samara.view.plot.style import DetachedFigure, save
@@ -195,8 +202,9 @@ def _prediction_scores(scores: Sequence[PredictionScore], flights: int) -> list[
         if flights > 1
         else "There is one flight: each half of it was predicted by vehicles identified from the other half."
     )
-    method = " A window starts at a measured state every 0.05 s; only the motor commands are used in it. Every vehicle has one "
-    method += f"gain per rotor from the first {TRIM_DURATION_S:g} s, which are not scored."
+    method = " A window starts at a measured state every 0.05 s; only the motor commands are used in it. Vehicles are as their "
+    method += f"files describe them; trimmed ones have one gain per rotor from the first {TRIM_DURATION_S:g} s, which are not "
+    method += "scored."
     models = [name for name in total_score.rms if name not in BASELINES]
     rows = [(name, *(f"{ratio:.2f}" for ratio in error_ratios(total_score, name).values())) for name in models]
     return [
@@ -204,6 +212,7 @@ def _prediction_scores(scores: Sequence[PredictionScore], flights: int) -> list[
         element("p", split + method),
         element("p", f"Error after 0.5 s relative to constant velocity, {total_score.windows} windows:"),
         table(("", *QUANTITIES), rows),
+        element("ul", [element("li", sentence, class_="bad") for sentence in describe_worse_models(total_score)]),
     ]
 
 
