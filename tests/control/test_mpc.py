@@ -15,6 +15,7 @@ from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CallChain, Pas
 from samara.compiler.trace.folding_tape import trace_program
 from samara.control.mpc import MPC, default_torque_weight
 from samara.control.mpc.cost import DEFAULT_TARGET, MpcTarget, cost_structure, final_residuals
+from samara.control.mpc.flight import BatchController
 from samara.control.mpc.iteration import NUMPY, Progress, StageInputs, StageModel, box_step, choose_rollout, solve_stage
 from samara.control.mpc.options import CostWeights, MpcOptions
 from samara.control.mpc.prediction_model import (
@@ -83,7 +84,7 @@ def compiled_derivatives(solver, state, controls):
     solver.solve(state, offset_position(0.7, -0.4, 0.2), warm_start=controls, iterations=1)
     single_solver = solver._solver
     single_solver.begin(state_vector(state), solver.model.hover_input, controls)
-    single_solver._phases.derivatives.call(single_solver._calls().derivatives, single_solver.horizon)
+    single_solver._calls().derivatives()
     layout, stages = single_solver._code.layout, single_solver._arrays["stages"][: single_solver.horizon]
     M = stages[:, : 12 * layout.columns].reshape(single_solver.horizon, 12, layout.columns)[:, :, : layout.sizes.width]
     return (
@@ -765,6 +766,19 @@ def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
     for module in ("controller", "flight"):
         monkeypatch.setattr(f"samara.control.mpc.{module}.initial_lead_observer", lambda vehicle: None)
     assert fastest_turn_and_error(5e-4)[0] > 30.0
+
+
+@pytest.mark.long
+def test_slow_motors_at_20_hz_do_not_turn_the_vehicle_over(monkeypatch):
+    """Two starts of the comparison with other solvers, from which plans that turn over are flown unless they are replaced."""
+    from mpc_compare import vehicle_flights
+    from mpc_problems import draw_problems
+
+    problems = [draw_problems("middle")[i] for i in (15, 49)]
+    fly = vehicle_flights("crazyflie_documented", 40)
+    assert max(fly(problem).tilt for problem in problems) < 60.0
+    monkeypatch.setattr(BatchController, "_plan_turns_over", lambda self: False)
+    assert max(fly(problem).tilt for problem in problems) > 90.0
 
 
 def test_it_follows_a_figure_of_eight():

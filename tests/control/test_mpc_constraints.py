@@ -36,6 +36,7 @@ CRAZYFLIE = samara.vehicle("crazyflie_documented")
 HOVER, _ = samara.hover(CRAZYFLIE)
 START = np.array(HOVER.p_W)
 CONVERGED = {"tolerance": 1e-9, "max_iterations": 400}
+EULER = {"integrator": "euler"}  # RK4 takes three times as long to compile
 TOLERANCE = 1e-3  # of a constraint's scale
 
 
@@ -137,7 +138,7 @@ CASES = {
         ],
     ),
     "moving sphere": Case(
-        {"constraints": [keep_out_sphere(MOVING, 0.25, velocity=DRIFT)]},
+        {"constraints": [keep_out_sphere(MOVING, 0.25, velocity=DRIFT)], "integrator": "rk4"},
         (1.2, 0.0, 1.0),
         lambda x, u, t: [1.0 - np.linalg.norm(x[:3] - MOVING - DRIFT * t) / 0.25],
         lambda x, u, t: [0.25**2 - ca.sumsqr(x[:3] - MOVING - DRIFT * t)],
@@ -168,9 +169,10 @@ def largest_violation(case, result):
 def test_a_constraint_holds_and_the_optimum_is_that_of_a_nonlinear_programme(name):
     """The constraint is active, holds to 1e-3 of its scale, and IPOPT finds the same cost to 1e-4 and the same path."""
     case = CASES[name]
-    solver = MPC(CRAZYFLIE, **CONVERGED, **case.options)
+    options = {**CONVERGED, **EULER, **case.options}
+    solver = MPC(CRAZYFLIE, **options)
     result = solver.solve(HOVER, case.target, time=TIME)
-    free = MPC(CRAZYFLIE, **CONVERGED).solve(HOVER, case.target, time=TIME)
+    free = MPC(CRAZYFLIE, **{**options, "constraints": ()}).solve(HOVER, case.target, time=TIME)
     assert largest_violation(case, free) > 0.05 and free.feasible
     assert result.converged and result.feasible and result.gap == 0.0
     assert -0.005 < largest_violation(case, result) < TOLERANCE
@@ -193,8 +195,8 @@ def test_a_constraint_holds_and_the_optimum_is_that_of_a_nonlinear_programme(nam
 def test_the_rate_of_the_inputs_is_limited():
     """|u − u₋| ≤ rate dt, also from the previous input on; IPOPT finds the same cost to 1e-4."""
     target, step = (0.8, 0.3, 1.5), RATE_LIMIT * DT
-    solver = MPC(CRAZYFLIE, **CONVERGED, max_input_rate=RATE_LIMIT.tolist())
-    result, free = (mpc.solve(HOVER, target) for mpc in (solver, MPC(CRAZYFLIE, **CONVERGED)))
+    solver = MPC(CRAZYFLIE, **CONVERGED, **EULER, max_input_rate=RATE_LIMIT.tolist())
+    result, free = (mpc.solve(HOVER, target) for mpc in (solver, MPC(CRAZYFLIE, **CONVERGED, **EULER)))
 
     def excess(plan):
         changes = np.diff(np.vstack([solver.model.hover_input, plan.controls]), axis=0)
@@ -219,6 +221,7 @@ def test_several_constraints_at_once():
     solver = MPC(
         CRAZYFLIE,
         **CONVERGED,
+        **EULER,
         horizon=30,
         obstacles=obstacles,
         max_tilt=0.3,
@@ -253,7 +256,10 @@ def test_an_infeasible_problem_names_its_constraint_and_violates_it_least():
     """Above 1.2 m and below 1.1 m, at rest in the middle: neither holds; staying in the middle violates both by 5 cm, others
     one of them by more. The result and its text name a constraint."""
     solver = MPC(
-        CRAZYFLIE, max_iterations=100, constraints=[altitude_limits(1.2, 2.0), half_space((0.0, 0.0, -1.0), -1.1)]
+        CRAZYFLIE,
+        **EULER,
+        max_iterations=100,
+        constraints=[altitude_limits(1.2, 2.0), half_space((0.0, 0.0, -1.0), -1.1)],
     )
     result = solver.solve(HOVER._replace(p_W=Vec3(0.0, 0.0, 1.15)), (0.0, 0.0, 1.15))
     assert not result.feasible and not result.converged and result.gap == 0.0
@@ -268,11 +274,11 @@ def test_an_infeasible_problem_names_its_constraint_and_violates_it_least():
 def test_a_soft_constraint_trades_off_and_its_cost_is_the_stated_one():
     """½ w max(g, 0)² per step: with more weight the plan enters less and pays more; the cost is the sum of both."""
     depths, tracking = [], []
-    free = MPC(CRAZYFLIE, **CONVERGED).solve(HOVER, (1.2, 0.0, 1.0))
-    hard = MPC(CRAZYFLIE, **CONVERGED, constraints=[keep_out_sphere(*SPHERE)]).solve(HOVER, (1.2, 0.0, 1.0))
+    free = MPC(CRAZYFLIE, **CONVERGED, **EULER).solve(HOVER, (1.2, 0.0, 1.0))
+    hard = MPC(CRAZYFLIE, **CONVERGED, **EULER, constraints=[keep_out_sphere(*SPHERE)]).solve(HOVER, (1.2, 0.0, 1.0))
     weights = (1.0, 30.0, 1e3, 3e4)
     for weight in weights:
-        result = MPC(CRAZYFLIE, **CONVERGED, constraints=[keep_out_sphere(*SPHERE, weight=weight)]).solve(
+        result = MPC(CRAZYFLIE, **CONVERGED, **EULER, constraints=[keep_out_sphere(*SPHERE, weight=weight)]).solve(
             HOVER, (1.2, 0.0, 1.0)
         )
         g = np.maximum(1.0 - np.linalg.norm(result.states[:, :3] - SPHERE[0], axis=1) / SPHERE[1], 0.0)
@@ -288,8 +294,8 @@ def test_a_soft_constraint_trades_off_and_its_cost_is_the_stated_one():
 def test_a_moved_constraint_is_a_new_one():
     """`move_constraint` gives the bits of a controller with these values, and checks name and shape."""
     target, there = (1.2, 0.0, 1.0), (np.array([0.7, -0.05, 1.0]), 0.2)
-    solver = MPC(CRAZYFLIE, constraints=[keep_out_sphere(*SPHERE)])
-    expected = MPC(CRAZYFLIE, constraints=[keep_out_sphere(*there)]).solve(HOVER, target)
+    solver = MPC(CRAZYFLIE, **EULER, constraints=[keep_out_sphere(*SPHERE)])
+    expected = MPC(CRAZYFLIE, **EULER, constraints=[keep_out_sphere(*there)]).solve(HOVER, target)
     before = solver.solve(HOVER, target)
     solver.move_constraint("sphere", keep_out_sphere(*there).values)
     moved = solver.solve(HOVER, target)
@@ -540,8 +546,8 @@ def test_a_step_closes_its_part_of_the_gaps():
 def test_without_full_steps_the_gaps_are_closed_by_a_rollout():
     """Step sizes of at most a half never close the gaps; the solution ends at the same optimum, with the cost of a rollout."""
     state, target = HOVER._replace(q_WB=quat_from_euler(0.3, -0.2, 0.4)), (0.8, 0.2, 1.1)
-    expected = MPC(CRAZYFLIE, **CONVERGED).solve(state, target)
-    result = MPC(CRAZYFLIE, **CONVERGED, line_search=(0.5, 0.25)).solve(state, target)
+    expected = MPC(CRAZYFLIE, **CONVERGED, **EULER).solve(state, target)
+    result = MPC(CRAZYFLIE, **CONVERGED, **EULER, line_search=(0.5, 0.25)).solve(state, target)
     assert result.converged and result.gap == 0.0 and 0.0 in result.step_sizes
     assert result.cost == result.cost_history[-1] == pytest.approx(expected.cost, rel=1e-6)
 
@@ -562,7 +568,7 @@ CONSTRAINED = {"obstacles": [SPHERE], "max_tilt": 0.3, "constraints": [max_speed
 
 @pytest.fixture(scope="module")
 def constrained_mpc():
-    return MPC(CRAZYFLIE, **CONVERGED, **{**CONSTRAINED, "max_input_rate": None})
+    return MPC(CRAZYFLIE, **CONVERGED, **EULER, **{**CONSTRAINED, "max_input_rate": None})
 
 
 @pytest.mark.long

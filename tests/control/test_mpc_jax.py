@@ -5,7 +5,7 @@ import pytest
 
 import samara
 from samara.control.mpc import MPC
-from samara.control.mpc.flight import shift_inputs, split_shift
+from samara.control.mpc.flight import BatchController, shift_inputs, split_shift
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.types import Reference
@@ -120,6 +120,18 @@ def require_same_ticks(compiled, tolerance, corrupt=lambda tick, states, ahead: 
 def test_a_tick_in_jax_is_the_compiled_tick(double):
     require_same_ticks(double, 1e-11)
     assert not np.asarray(double.state.fallbacks).any()
+
+
+@pytest.mark.long
+def test_a_plan_that_turns_over_is_replaced_in_jax_too(double, monkeypatch):
+    check, answers = BatchController._plan_turns_over, []
+    monkeypatch.setattr(BatchController, "_plan_turns_over", lambda self: answers.append(check(self)) or answers[-1])
+
+    def spin(tick, states, ahead):
+        states[10:12] *= 4.0
+
+    require_same_ticks(double, 1e-10, spin)
+    assert any(answers) and not all(answers)
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ def thrust_axis_of(q: Any) -> Any:
 
 
 def step_function(solver: Any) -> Callable[[Any, Any], Any]:
-    """RK4 of m v̇ = T b₃ − D v − m g e₃, J ω̇ = τ − C ω − ω × J ω"""
+    """RK4 or Euler's method for m v̇ = T b₃ − D v − m g e₃, J ω̇ = τ − C ω − ω × J ω"""
     vehicle, dt = solver.vehicle, solver.model.dt
     m, g = vehicle.mass, vehicle["gravity"].acceleration
     J = ca.DM([vehicle.inertia_B.xx, vehicle.inertia_B.yy, vehicle.inertia_B.zz])
@@ -31,6 +31,9 @@ def step_function(solver: Any) -> Callable[[Any, Any], Any]:
 
     def step(x: Any, u: Any) -> Any:
         k1 = rate(x, u)
+        if solver.model.integrator == "euler":
+            y = x + dt * k1
+            return ca.vertcat(y[:6], y[6:10] / ca.norm_2(y[6:10]), y[10:])
         k2 = rate(x + dt / 2 * k1, u)
         k3 = rate(x + dt / 2 * k2, u)
         k4 = rate(x + dt * k3, u)

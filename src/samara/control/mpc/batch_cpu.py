@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CompiledLoops, Pass, compile_loops
+from samara.compiler.llvm.array_loop import ArrayLoop, ArraySpec, CallChain, CompiledLoops, Pass, compile_loops
 from samara.compiler.llvm.codegen import vector_width
 from samara.control.mpc.iteration import (
     TRACED,
@@ -70,6 +70,7 @@ class BatchCode(NamedTuple):
     evaluate: CompiledLoops
     update: CompiledLoops | None
     guess: CompiledLoops | None
+    gaps: CompiledLoops | None
     width: int
     stage: int
     gains: int
@@ -85,11 +86,12 @@ def batch_code(problem: Problem, dtype: str, sizes: int, shooting: bool, width: 
     width = width or vector_width(dtype)
     traced = batch_loops(problem, sizes, shooting, width, dtype)
     compiled = {name: compile_loops(loop, dtype) for name, loop in traced.loops.items()}
-    update, guess = (compiled.pop(name, None) for name in ("update", "guess"))
+    update, guess, gaps = (compiled.pop(name, None) for name in ("update", "guess", "gaps"))
     return BatchCode(
         **compiled,
         update=update,
         guess=guess,
+        gaps=gaps,
         width=width,
         stage=traced.stage,
         gains=traced.gains,
@@ -127,9 +129,6 @@ def batch_loops(problem: Problem, sizes: int, shooting: bool, width: int, dtype:
     if problem.max_change is not None:
         change = StepArray("change", 2 * size.command, width, 1).step_values(2 * size.command)
         derivatives.append(change_pass(problem, (u, previous, data, parameters), change, width))
-    if shooting:
-        gap_inputs = (x, u, nominal.step_values(size.state, later=2), parameters)
-        derivatives.append(Pass(gap_program(problem), gap_inputs, (gaps.step_values(size.tangent),), width))
     constants = Pass(trace.constants_program(constant), (parameters,), (curvature,), 1)
     costs = StepArray("costs", sizes, width, 1).fixed_values(sizes)
     trajectory = TrajectoryArrays(nominal, arrays.goals, width)
@@ -143,6 +142,10 @@ def batch_loops(problem: Problem, sizes: int, shooting: bool, width: int, dtype:
     }
     if size.constraints:
         loops["update"] = multiplier_loops(problem, trajectory)
+    if shooting:
+        gap_inputs = (x, u, nominal.step_values(size.state, later=2), parameters)
+        gap_pass = Pass(gap_program(problem), gap_inputs, (gaps.step_values(size.tangent),), width)
+        loops["gaps"] = (ArrayLoop((gap_pass,)),)
     if problem.guess is not None:
         loops["guess"] = guess_loops(problem, trajectory, start)
     return BatchLoops(loops, stages.row, gains.row, len(constant))
@@ -283,7 +286,7 @@ class ProblemTile:
         self._alphas[:] = np.array(step_sizes)[:, None]
         no_gains = aligned_zeros(horizon + 1, code.gains, width, dtype=dtype)
         self._warm = arrays.table(code.rollout, tried=self._tried[0], nominal=self._start, gains=no_gains)
-        self._tables: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._iterations: dict[tuple[int, int], CallChain] = {}
         self._reports: dict[tuple[str, int], int] = {}
         self._side = 0
 
@@ -292,16 +295,22 @@ class ProblemTile:
         if self.problem.sizes.data > self.problem.goal_size:
             self.goals[:, self.problem.goal_size] = (np.arange(self.horizon + 1) * dt)[:, None]
 
-    def _build_tables(self, code: BatchCode) -> tuple[int, ...]:
-        """Build the tables of derivatives, backward pass, choice, and a rollout for each step size and for the chosen one."""
+    def _build_iteration(self, code: BatchCode) -> CallChain:
+        """Chain derivatives, gaps, backward pass, a rollout for each step size, the choice, and the rollout of the chosen."""
         arrays, nominal, tried = self._arrays, self._tried[self._side], self._tried[1 - self._side]
         alphas = (*self._alphas, arrays["choice"][RolloutChoice._fields.index("alpha")])
         rollouts = [
             arrays.table(code.rollout, nominal=nominal, tried=tried, alpha=alpha, cost=cost)
             for alpha, cost in zip(alphas, (*arrays["costs"], arrays["cost"]), strict=True)
         ]
-        phases = (code.derivatives, code.backward, code.choose)
-        return (*(arrays.table(phase, nominal=nominal) for phase in phases), *rollouts)
+        *tried_rollouts, chosen_rollout = ((code.rollout, table, self.horizon) for table in rollouts)
+        phases = [phase for phase in (code.derivatives, code.gaps, code.backward) if phase is not None]
+        return CallChain(
+            *((phase, arrays.table(phase, nominal=nominal), self.horizon) for phase in phases),
+            *tried_rollouts,
+            (code.choose, arrays.table(code.choose, nominal=nominal), 1),
+            chosen_rollout,
+        )
 
     def load(self, states: Array, previous: Array, inputs: Array) -> None:
         """Write problems into the first lanes; the other lanes retain their values, which are not read."""
@@ -332,15 +341,9 @@ class ProblemTile:
         interval = multiplier_interval(iterations)
         for i in range(iterations):
             key = (int(shooting), self._side)
-            if key not in self._tables:
-                self._tables[key] = self._build_tables(code)
-            derivatives, backward, choose, *rollouts = self._tables[key]
-            code.derivatives.call(derivatives, n)
-            code.backward.call(backward, n)
-            for rollout in rollouts[:-1]:
-                code.rollout.call(rollout, n)
-            code.choose.call(choose, 1)
-            code.rollout.call(rollouts[-1], n)
+            if key not in self._iterations:
+                self._iterations[key] = self._build_iteration(code)
+            self._iterations[key]()
             self._side = 1 - self._side
             if is_constrained and i % interval == interval - 1:
                 self._call("evaluate")

@@ -218,8 +218,8 @@ class _BatchSolver:
     ) -> Iterate:
         """Solve from the rollout of the warm-start inputs until each problem has converged.
 
-        A new problem, and one for which `problem.command` costs less than its warm start, starts from the guess. The numbers
-        of `iterations` are those of warm and of cold starts.
+        A new problem, and one for which `problem.command` costs less than its warm start, starts from the guess; so does one
+        whose plan turns over after its iterations. The numbers of `iterations` are those of warm and of cold starts.
         """
         hover = jnp.broadcast_to(jnp.array(self.problem.command, self.dtype)[:, None], batch.controls.shape)
         warm, level = (self._rollout(batch, data, inputs) for inputs in (batch.controls, hover))
@@ -229,23 +229,42 @@ class _BatchSolver:
             first = self.problem.goal_size + 1
             cold_data = data.at[:, first].set(INITIAL_PENALTY).at[:, first + 1 :].set(0.0)
             data = jnp.where(is_cold, cold_data, data)
-        guess = self._guess(batch, cold_data)
-        start = tuple(jnp.where(is_cold, a, b) for a, b in zip(guess, warm, strict=True))
-        limits = jnp.where(is_cold, iterations[1], iterations[0])
+        guess = self._first(self._guess(batch, cold_data), cold_data)
+        start = _select(is_cold, guess, self._first(warm, data))
 
-        def iterate(i: JaxTree, current: Iterate) -> Iterate:
-            is_done = (current.converged > 0.0) | (current.progress.damping > MAX_DAMPING) | (i >= limits)
-            following = self._iterate(batch, current, tolerance)
-            frozen: Iterate = jax.tree.map(lambda old, new: jnp.where(is_done, old, new), current, following)
-            return frozen
+        def remaining(current: Iterate, count: JaxTree) -> JaxTree:
+            is_settled = (current.converged > 0.0) | (current.progress.damping > MAX_DAMPING)
+            return jnp.where(is_settled, 0, count)
 
-        last: Iterate = lax.fori_loop(0, jnp.max(limits), iterate, self._first(start, data))
+        def iterate(loop: tuple[Iterate, JaxTree, JaxTree]) -> tuple[Iterate, JaxTree, JaxTree]:
+            current, count, is_cold = loop
+            current = _select(count > 0, self._iterate(batch, current, tolerance), current)
+            count = remaining(current, jnp.maximum(count - 1, 0))
+            is_rejected = (count == 0) & ~is_cold & self._turns_over(batch, current)
+            return (
+                _select(is_rejected, guess, current),
+                jnp.where(is_rejected, iterations[1], count),
+                is_cold | is_rejected,
+            )
+
+        first_count = jnp.where(is_cold, iterations[1], iterations[0])
+        last, _, is_cold = lax.while_loop(lambda loop: jnp.any(loop[1] > 0), iterate, (start, first_count, is_cold))
         if not self.problem.sizes.constraints:
             return last
         last = self.update_multipliers(batch, last, grow=False)
         growth = jnp.where(is_cold, FLIGHT_GROWTH, 1.0)
         data = last.data.at[:, first].multiply(growth).at[:, first + 1 :].divide(growth)
         return last._replace(data=data)
+
+    def _turns_over(self, batch: ProblemBatch, current: Iterate) -> JaxTree:
+        """Whether the plan of each problem turns over (B,)."""
+        if self.problem.turns_over is None:
+            return jnp.zeros(batch.states.shape[1], bool)
+        states = current.states[1:]
+        flags = self.problem.turns_over(
+            self._state([*batch.states]), self._state([states[:, i] for i in range(states.shape[1])])
+        )
+        return jnp.any(jnp.asarray(flags) > 0.0, axis=0)
 
     def _first(self, start: Sequence[JaxTree], data: JaxTree) -> Iterate:
         zeros = jnp.zeros_like(start[2])
@@ -510,6 +529,12 @@ def _gauss_newton(
         weight = jnp.asarray(w)[..., None, None]
         curvature = curvature + weight * g[..., :, None] * g[..., None, :]
     return slope, curvature
+
+
+def _select(condition: JaxTree, chosen: Iterate, other: Iterate) -> Iterate:
+    """Take the problems (·, B) of `chosen` where the condition (B,) holds, of `other` elsewhere."""
+    selected: Iterate = jax.tree.map(lambda a, b: jnp.where(condition, a, b), chosen, other)
+    return selected
 
 
 def _best(rollouts: JaxTree, previous: JaxTree, choice: RolloutChoice) -> JaxTree:

@@ -26,7 +26,6 @@ from samara.control.geometric import default_gains
 from samara.control.mpc.batch_cpu import ProblemTile
 from samara.control.mpc.cost import TRACKING_COST, CostParameters, cost_structure, vehicle_problem
 from samara.control.mpc.flight import (
-    CLOCK,
     PUSH,
     TORQUE,
     BatchController,
@@ -221,10 +220,8 @@ class MPC:
         self._solver = Solver(self.problem, mpc.horizon, self.parameters, self.line_search)
         self._solver.set_step(mpc.dt)
         self._names = self.problem.all_constraint_names()
-        self._external_acceleration, self._clock, self._external_torque = (
-            self._solver.parameters[part] for part in (PUSH, CLOCK, TORQUE)
-        )
-        self._goals = GoalWriter(self.model, self.shaping, self._solver.goals, self._external_acceleration, mpc.delay)
+        self._instant = self._solver.parameters[TORQUE.start :]  # external torque, clock and external acceleration
+        self._goals = GoalWriter(self.model, self.shaping, self._solver.goals, self._instant[PUSH], mpc.delay)
         self._hover = np.tile(np.array(self.model.hover_input), (mpc.horizon, 1))
         self._tiles: dict[str, tuple[ProblemTile, PointGoalWriter]] = {}
 
@@ -289,9 +286,8 @@ class MPC:
         if self.plan_models.delayed is not None:
             before = tuple(self.model.hover_input if solve_options.before is None else solve_options.before)
             x = flatten(self.plan_models.delayed.step(unflatten(self.model.template, iter(x)), before, Vec3(*push_W)))
-        self._external_acceleration[:] = push_W
-        self._external_torque[:] = ZERO if solve_options.turned is None else solve_options.turned.disturbance_B
-        self._clock[0] = solve_options.time + self.options.delay
+        tau_B = ZERO if solve_options.turned is None else solve_options.turned.disturbance_B
+        self._instant[:] = (*tau_B, solve_options.time + self.options.delay, *push_W)
         reason = self._goals.write(target, x, solve_options.time, solve_options.yaw)
         if reason is not None:
             return self._hover_result(reason, start_time, layout)

@@ -13,6 +13,7 @@ from samara.control.mpc.prediction_model import (
     heading_axis,
     level_quat,
     thrust_axis,
+    turns_over,
 )
 from samara.control.mpc.problem import InputLimits, Problem, Residuals, Tree
 from samara.core.algebra import ZERO, Vec3
@@ -201,6 +202,7 @@ def vehicle_problem(model: PredictionModel, structure: CostStructure, cost: Cost
         on_inputs=tuple(structure.constraints[i].on_inputs for i in hard for _ in range(structure.counts[i])),
         soft_residuals=soft_residuals if soft else None,
         max_change=(lambda parameters: parameters.max_change) if structure.limits_change else None,
+        turns_over=turns_over if cost is TRACKING_COST else None,
     )
 
 

@@ -8,8 +8,12 @@ the mean acceleration between two ticks, less that of the equations of motion at
 smoothed over τ. It is added to the prediction, so that a steady disturbance leaves no offset. A solution starts from the last
 one, shifted by linear interpolation, u ← u_k (1 − fraction) + fraction u_{k+1}, with the last input repeated.
 
-A tick of a drone is three calls of compiled code: everything before the first rollout, the iteration, and the evaluation of its
-solution. `FlightParts.fallback` handles a state, reference or cost that is not finite.
+The first tick is a cold start. So is one whose shifted plan costs more than hover does, and one whose new plan turns over: a
+prediction that is far off, such as that of slow motors at 20 Hz, makes the shifted inputs tumble, and one iteration from there
+ends in the local minimum of a flip, near which later ticks would stay.
+
+A tick of a drone is four calls of compiled code: everything before the first rollout, the iteration, the check of its plan, and
+the evaluation of its solution. `FlightParts.fallback` handles a state, reference or cost that is not finite.
 """
 
 import math
@@ -34,7 +38,7 @@ from samara.control.mpc.programs import LANES, StepArray, copy_pass, shared_spec
 from samara.control.mpc.reference import GoalWriter
 from samara.control.mpc.solver import Solver, solver_code
 from samara.core.algebra import ZERO, Quat, Vec3
-from samara.core.ops import clamp, where
+from samara.core.ops import clamp, maximum, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, packer, unflatten, unpacker
 from samara.core.types import Array
@@ -157,8 +161,8 @@ def interpolate(u: Scalar, next_u: Scalar, fraction: Scalar) -> Scalar:
 def shift_inputs(controls: Array, steps: int, fraction: float) -> Array:
     """Shift the inputs (N, …), of NumPy or JAX, by `steps` and a `fraction` of a step; the last input is repeated."""
     current, following = _shift_indices(len(controls), steps)
-    shifted: Array = controls[current]
-    return shifted * (1.0 - fraction) + fraction * controls[following] if fraction > 0.0 else shifted
+    shifted: Array = controls.take(current, axis=0) if steps else controls
+    return shifted * (1.0 - fraction) + fraction * controls.take(following, axis=0) if fraction > 0.0 else shifted
 
 
 @lru_cache(maxsize=64)
@@ -271,6 +275,20 @@ def _plan_code(problem: Problem, repeated: int, drones: int) -> TickCode:
     return TickCode(compile_loops(tuple(begin), fast=False), compile_loops(tuple(finish), fast=False))
 
 
+@lru_cache(maxsize=16)
+def _check_code(problem: Problem) -> CompiledLoops:
+    """Compile nominal → "overturned": whether a plan turns over."""
+    nominal, overturned, turns_over = solver_code(problem).layout.nominal, shared_spec("overturned"), problem.turns_over
+    assert turns_over is not None
+    first = (nominal.fixed_values(problem.sizes.state, problem.sizes.step), problem.state)
+    later = (nominal.step_values(problem.sizes.state, later=2), problem.state)
+    zero = trace_pass(lambda: (0.0,), (), (overturned,))
+    check = trace_pass(
+        lambda a, b, earlier: (maximum(earlier, turns_over(a, b)),), (first, later, (overturned, 0.0)), (overturned,)
+    )
+    return compile_loops((ArrayLoop((zero,), position="start"), ArrayLoop((check,))))
+
+
 # Drones ------------------------------------------------------------------------------------------------------------------
 
 
@@ -369,6 +387,7 @@ class BatchController:
             solver.begin_chain(a, goals, b) for a, b in zip(observe_calls, begin_calls, strict=True)
         ]
         self._store_chains: dict[tuple[int, int, int], CallChain] = {}
+        self._overturned, self._check_chains = np.zeros(1), dict[tuple[int, int], CallChain]()
 
     def _call(
         self,
@@ -430,13 +449,17 @@ class BatchController:
     def _solve(self, drone: int, is_first: bool) -> bool:
         """Iterate from the first rollout, store the plan and compute the command; return whether the cost was finite.
 
-        Without an earlier plan, or if it costs more than hover thrust does, the solver starts cold.
+        Without an earlier plan, or if it costs more than hover thrust does or leads to one that turns over, the solver starts
+        cold.
         """
         parts, solver = self._shared, self._shared.solver
-        cost, iterations = solver.accept_start(), parts.iterations
-        if is_cold := is_first or solver.is_plan_rejected:
-            cost, iterations = solver.restart(), parts.cold_iterations
-        if not (cost < math.inf and solver.iterate(cost, iterations, parts.tolerance) < math.inf):
+        cost, is_cold = solver.accept_start(), is_first or solver.is_plan_rejected
+        if not is_cold and cost < math.inf:
+            cost = solver.iterate(cost, parts.iterations, parts.tolerance)
+            is_cold = self._plan_turns_over()
+        if is_cold and (cost := solver.restart()) < math.inf:
+            cost = solver.iterate(cost, parts.cold_iterations, parts.tolerance)
+        if not cost < math.inf:
             return False
         if is_cold:
             solver.raise_penalty(FLIGHT_GROWTH)
@@ -450,6 +473,17 @@ class BatchController:
             self._rows["wrench"][drone] = parts.wrench(tuple(self._rows["previous"][drone].tolist()))
             CallChain(self._finish_calls[drone])()
         return True
+
+    def _plan_turns_over(self) -> bool:
+        solver = self._shared.solver
+        if solver.problem.turns_over is None:
+            return False
+        if (key := solver.nominal_index) not in self._check_chains:
+            code = _check_code(solver.problem)
+            table = self._arrays.table(code, nominal=solver.nominal, overturned=self._overturned)
+            self._check_chains[key] = CallChain((code, table, solver.horizon))
+        self._check_chains[key]()
+        return self._overturned.item() > 0.0
 
     def _fall_back(self, drone: int, state_values: list[float], target: object, time: float) -> None:
         rows = self._rows
@@ -481,15 +515,14 @@ class BatchController:
 
     def _store(self, time: float, drone: int = 0) -> MpcState:
         """Return the state of a drone's controller."""
-        rows = {name: values[drone] for name, values in self._rows.items()}
-        observer, initial_observer = None, self._torque_observer
-        if rows["confirmed"][0]:
-            observer = unflatten(INITIAL_OBSERVER, iter(rows["observed"].tolist()))
-        torque_observer = (
-            None if initial_observer is None else unflatten(initial_observer, iter(rows["turned"].tolist()))
-        )
-        controls, prediction = rows["plan"][: self._shared.solver.horizon].copy(), self.prediction[:, :, drone].copy()
-        previous, command = (tuple(rows[name].tolist()) for name in ("previous", "command"))
-        multipliers = rows["multipliers"]
-        multipliers = multipliers[: len(prediction)].copy() if multipliers.size else NO_MULTIPLIERS
+        rows, observer, torque_observer, multipliers = self._rows, None, None, NO_MULTIPLIERS
+        if rows["confirmed"][drone, 0]:
+            observer = unflatten(INITIAL_OBSERVER, iter(rows["observed"][drone].tolist()))
+        if self._torque_observer is not None:
+            torque_observer = unflatten(self._torque_observer, iter(rows["turned"][drone].tolist()))
+        controls = rows["plan"][drone, : self._shared.solver.horizon].copy()
+        previous, command = tuple(rows["previous"][drone].tolist()), tuple(rows["command"][drone].tolist())
+        prediction = self.prediction[:, :, drone].copy()
+        if rows["multipliers"].size:
+            multipliers = rows["multipliers"][drone, : len(prediction)].copy()
         return MpcState(controls, previous, command, time, observer, prediction, torque_observer, multipliers)

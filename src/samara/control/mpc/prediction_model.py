@@ -17,7 +17,7 @@ from samara.control.mpc.options import INPUTS, MpcOptions
 from samara.control.mpc.problem import InputLimits
 from samara.core.algebra import ZERO, Quat, Vec3, conjugate, direction, dot, matrix_from_quat
 from samara.core.integrate import RUNGE_KUTTA_INTEGRATORS, find_integrator
-from samara.core.ops import maximum, safe_norm, safe_sqrt, where
+from samara.core.ops import logical_and, maximum, safe_norm, safe_sqrt, where
 from samara.core.portable_linalg import pseudoinverse
 from samara.core.quantity import Scalar
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
@@ -332,6 +332,11 @@ def level_quat(q_WB: Quat) -> Quat:
 def thrust_axis(state: State) -> Vec3:
     """b₃ = R e₃"""
     return matrix_from_quat(state.q_WB).columns[2]
+
+
+def turns_over(start: State, state: State) -> Scalar:
+    """1 if b₃ points up at the start and down in this state, which no reference asks for; else 0"""
+    return where(logical_and(thrust_axis(start).z > 0.0, thrust_axis(state).z < 0.0), 1.0, 0.0)
 
 
 def heading_axis(state: State) -> Vec3:

@@ -112,6 +112,7 @@ class Problem:
     on_inputs: tuple[bool, ...] = ()  # for each constraint, whether it is one of inputs rather than of states
     soft_residuals: Callable[[Tree, Tree, Scalar, Tree], Residuals] | None = None  # (x, u, elapsed, parameters)
     max_change: Callable[[Tree], Sequence[Scalar]] | None = None  # (parameters) → the largest |u − u₋|
+    turns_over: Callable[[Tree, Tree], Scalar] | None = None  # (x₀, x): 1 if no good plan leads from x₀ to x, else 0
 
     @cached_property
     def tangent(self) -> Tree:

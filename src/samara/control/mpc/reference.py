@@ -294,7 +294,7 @@ class GoalWriter:
 
 def _point(target: object) -> Vec3:
     try:
-        return Vec3(*(float(x) for x in target))  # type: ignore[attr-defined]
+        return Vec3(*map(float, target))  # type: ignore[call-overload]
     except (TypeError, ValueError):
         expected = "a point (x, y, z), a Trajectory or a Reference"
         raise ValueError(f"the target is {target!r:.60}; expected {expected}") from None

@@ -123,9 +123,10 @@ class ArrayLayout:
 
 
 class Phases(NamedTuple):
-    """The calls of an iteration."""
+    """The calls of an iteration; the first two belong to its trajectory, and are not repeated after a rejected step."""
 
     derivatives: CompiledLoops
+    gaps: CompiledLoops | None
     backward: CompiledLoops
     rollout: CompiledLoops
     choose: CompiledLoops
@@ -164,11 +165,16 @@ class CompiledSolver:
             gaps=layout.gaps if shooting else None,
         )
         return Phases(
-            _compile_derivatives(problem, trace, layout, shooting),
+            self._derivatives,
+            _compile_gaps(problem, layout) if shooting else None,
             compile_backward(problem, trace, layout, shooting),
             compile_loops(rollout_loops(problem, arrays)),
             compile_loops(choose_loops(shared_spec("cost", LANES), shared_spec("alpha", LANES), 1, shooting)),
         )
+
+    @cached_property
+    def _derivatives(self) -> CompiledLoops:
+        return _compile_derivatives(self.problem, self.trace, self.layout)
 
     @cached_property
     def constants(self) -> CompiledLoops:
@@ -197,8 +203,8 @@ def solver_code(problem: Problem) -> CompiledSolver:
     return CompiledSolver(problem)
 
 
-def _compile_derivatives(problem: Problem, trace: Linearisation, layout: ArrayLayout, shooting: bool) -> CompiledLoops:
-    """[A B], gradient and Hessian of eight steps of the horizon at a time; and their gaps, if there may be any"""
+def _compile_derivatives(problem: Problem, trace: Linearisation, layout: ArrayLayout) -> CompiledLoops:
+    """[A B], gradient and Hessian of eight steps of the horizon at a time"""
     size, entries = layout.sizes, {**trace.curvature.constant, **trace.curvature.varying}
     places = [place for place in entries if place[0] in layout.varying_rows]
 
@@ -226,10 +232,20 @@ def _compile_derivatives(problem: Problem, trace: Linearisation, layout: ArrayLa
     if problem.max_change is not None:
         change = StepArray("change", 2 * size.command).lane_values(2 * size.command)
         passes.append(change_pass(problem, (u, previous, data, layout.parameters), change, LANES))
-    if shooting:
-        inputs_of_gap = (x, u, layout.nominal.lane_values(size.state, later=2), layout.parameters)
-        passes.append(Pass(gap_program(problem), inputs_of_gap, (layout.gaps.lane_values(size.tangent),), LANES))
     return compile_loops((ArrayLoop(tuple(passes), tile=LANES),))
+
+
+def _compile_gaps(problem: Problem, layout: ArrayLayout) -> CompiledLoops:
+    """The gaps of eight steps of the horizon at a time"""
+    size, nominal = layout.sizes, layout.nominal
+    inputs = (
+        nominal.lane_values(size.state, later=1),
+        nominal.lane_values(size.command, size.state, later=1),
+        nominal.lane_values(size.state, later=2),
+        layout.parameters,
+    )
+    gap_pass = Pass(gap_program(problem), inputs, (layout.gaps.lane_values(size.tangent),), LANES)
+    return compile_loops((ArrayLoop((gap_pass,), tile=LANES),))
 
 
 def _compile_constants(trace: Linearisation, layout: ArrayLayout) -> CompiledLoops:
@@ -477,10 +493,10 @@ class Solution(NamedTuple):
 
 
 class _Calls(NamedTuple):
-    """Addresses of the tables of the calls while one lane of one side is the nominal trajectory; and a complete
-    iteration as one call, with new derivatives or with the present ones."""
+    """The calls of an iteration, or the addresses of their tables, while one lane of one side is the nominal trajectory; and
+    a complete iteration as one call, with new derivatives or with the present ones."""
 
-    derivatives: int
+    derivatives: CallChain
     backward: int
     rollout: int
     choose: int
@@ -577,14 +593,18 @@ class Solver:
     def _build_calls(self, shooting: bool, side: int, lane: int) -> _Calls:
         phases = self._code.shooting if shooting else self._code.plain
         arrays, nominal, n = self._arrays, self._nominal[side][lane], self.horizon
-        tables = (
-            arrays.table(phases.derivatives, nominal=nominal),
+        backward, rollout, choose = (
             arrays.table(phases.backward, nominal=nominal),
             arrays.table(phases.rollout, nominal=nominal, tried=self._tried[1 - side]),
             arrays.table(phases.choose),
         )
-        calls = [*zip(phases, tables, (n, n, n, 1), strict=True)]
-        return _Calls(*tables, CallChain(*calls), CallChain(*calls[1:]))
+        derivatives = [(phases.derivatives, arrays.table(phases.derivatives, nominal=nominal), n)]
+        if phases.gaps is not None:
+            derivatives.append((phases.gaps, arrays.table(phases.gaps, nominal=nominal), n))
+        calls = [(phases.backward, backward, n), (phases.rollout, rollout, n), (phases.choose, choose, 1)]
+        return _Calls(
+            CallChain(*derivatives), backward, rollout, choose, CallChain(*derivatives, *calls), CallChain(*calls)
+        )
 
     def _call_report(self, name: str) -> None:
         """Call "evaluate" or "update" on the nominal trajectory."""
@@ -622,8 +642,7 @@ class Solver:
         return solution if solution.cost < math.inf else None
 
     def _write_start(self, x: Sequence[float], previous: Sequence[float]) -> None:
-        start_values, n = self._arrays["given"], self.problem.sizes.state
-        start_values[:n], start_values[n:] = x, previous
+        self._arrays["given"][:] = (*x, *previous)
 
     def begin(self, x: Sequence[float], previous: Sequence[float], controls: Array) -> float:
         """Roll out these inputs, or `problem.command` if that costs less; return the cost, NaN if neither has one."""
@@ -697,7 +716,7 @@ class Solver:
         while iteration_count < iterations:
             iteration_count += 1
             if accepted:
-                phases.derivatives.call(calls.derivatives, n)
+                calls.derivatives()
                 in_derivatives -= clock - (clock := perf_counter())
             phases.backward.call(calls.backward, n)
             in_backward -= clock - (clock := perf_counter())
@@ -744,7 +763,7 @@ class Solver:
         seconds: tuple[float, float, float, float],
     ) -> Solution:
         arrays, gap = self._arrays.arrays, 0.0
-        cost, violations = costs[-1], tuple[float, ...]()
+        cost, violations = costs[-1], ()
         if self._has_gaps:
             cost = cost if float(arrays["least"][0]) < math.inf else math.inf
             gap = float(np.abs(arrays["gaps"][: self.horizon]).max()) * (1.0 - float(arrays["choice"][2]))
