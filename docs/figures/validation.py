@@ -33,8 +33,7 @@ def write_validation(flights: str | Path, docs: str | Path) -> None:
     shipped_scores = {score.flight: score for score in validate(logs, ["crazyflie"])}
     scores = [
         score._replace(
-            rms=shipped_scores[score.flight].rms
-            | {product: score.rms[product] for product in DRAWN_MODELS[1:]}
+            rms=shipped_scores[score.flight].rms | {product: score.rms[product] for product in DRAWN_MODELS[1:]}
         )
         for score in held_out_scores
     ]
