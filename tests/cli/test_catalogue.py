@@ -1,5 +1,6 @@
 """Help, its examples, and the commands that list what comes with Samara or print a file to start from."""
 
+import re
 import shlex
 
 import pytest
@@ -35,6 +36,19 @@ def test_the_help_ends_with_the_examples(path, monkeypatch, capsys):
     assert status == 0
     lines = [line.strip() for line in out.splitlines() if line.strip()]
     assert lines[-3:] == ["Examples:", *EXAMPLES[path]]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_72_columns_suffice_for_a_help(path, monkeypatch, capsys):
+    """No word is cut, and descriptions are at least 18 characters wide; flags keep both names and their default."""
+    _, out, _ = call(monkeypatch, capsys, *path.split(), "--help", columns=72)
+    options = [line for line in out.split("Examples:")[0].splitlines() if line.startswith("│ ")]
+    assert options and not re.search(r"[^\s,]…", "".join(options))
+    assert max(map(len, out.splitlines())) <= 72
+    assert min(72 - 2 - re.search(r"Show this message", line).start() for line in options if "--help" in line) >= 18
+    if path == "fly":
+        assert [line[2:17].strip() for line in options if "report" in line[:17]] == ["--report", "--no-report"]
+        assert re.search(r"Default:[│\s]+--report\.", out) and "--out, -o" in out
 
 
 def test_commands_are_grouped_and_ordered(monkeypatch, capsys):

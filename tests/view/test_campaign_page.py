@@ -6,11 +6,11 @@ import pytest
 
 import samara
 from samara.campaigns.campaign import load_campaign
-from samara.campaigns.confidence import clopper_pearson
+from samara.campaigns.confidence import clopper_pearson, format_percent
 from samara.campaigns.store import worst_rows
 from samara.campaigns.sweep import outcome_counts, sweep
 from samara.record.flight_streams import parameter_unit
-from samara.view.report.campaign import campaign_page, format_percent, write_campaign_page
+from samara.view.report.campaign import campaign_page, write_campaign_page
 
 pytest.importorskip("pyarrow")
 

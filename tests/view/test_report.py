@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import re
+import shlex
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,6 +20,7 @@ from samara.record.load import load_run
 from samara.record.metrics.summary import format_length
 from samara.record.recorder import LogLine
 from samara.record.run import check_expectations
+from samara.scenario.file.overrides import parse_override
 from samara.vehicles.description import vehicle_properties
 from samara.view.report.html_repr import trajectory_properties, vehicle_svg
 from samara.view.report.page import Html, element, table
@@ -210,6 +212,9 @@ def test_expectations_are_judged_from_the_recording(files):
         ),
     ):
         assert fly_command("hover", text, settings_case) == f"samara fly hover {flags}"
+    winds = {"wind": [{"model": "constant", "speed": 6.0, "from_deg": 270.0}]}
+    words = shlex.split(fly_command("hover", text, winds))
+    assert words[:-1] == ["samara", "fly", "hover", "--set"] and dict([parse_override(words[-1])]) == winds
     bare_run = replace(run, attachments={})
     assert expectations(bare_run) == [] and fly_command("own", *scenario_text(bare_run)) == ""
 

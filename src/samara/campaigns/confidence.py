@@ -218,3 +218,11 @@ def decide_requirement(requirement: Requirement, count: int, n: int, *, sequenti
     if above or below:
         return Verdict.HELD if above is requirement.above else Verdict.REFUTED
     return Verdict.UNDECIDED
+
+
+def format_percent(fraction: float) -> str:
+    """Format a fraction with enough digits to distinguish it from 0 and 1."""
+    if fraction in (0.0, 1.0):
+        return f"{100.0 * fraction:.0f} %"
+    digits = max(1, 1 - math.floor(math.log10(100.0 * min(fraction, 1.0 - fraction))))
+    return f"{100.0 * fraction:.{min(digits, 9)}f} %"

@@ -4,6 +4,8 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from copy import copy
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,6 +121,7 @@ def build_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     application = typer.Typer(
         help="Multirotor physics, simulation and control.",
         invoke_without_command=True,
+        rich_markup_mode="rich",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
@@ -158,10 +161,36 @@ def command_line(names: Iterable[str] = COMMANDS) -> typer.core.TyperGroup:
         if examples := EXAMPLES.get(path):
             command.epilog = escape("\n\n".join(["Examples:", *(f"  {example}" for example in examples)]))
     for command in commands.values():
+        setattr(command, "format_help", partial(print_help, command))  # noqa: B010 (a method, of one command)
         for described in (command, *command.params):
             if text := getattr(described, "help", None):
                 setattr(described, "help", escape(LINE_BREAK.sub(" ", text)))  # noqa: B010 (arguments and options declare it, their base does not)
     return root
+
+
+def print_help(command: Any, context: Any, formatter: object) -> None:
+    """Print the help of a command, its options described by `option_for_help`."""
+    described = copy(command)
+    described.get_params = lambda _: [
+        option_for_help(parameter) if parameter.param_type_name == "option" else parameter
+        for parameter in command.get_params(context)
+    ]
+    type(command).format_help(described, context, formatter)
+
+
+def option_for_help(option: Any) -> Any:
+    """Return an option with all its names in one column and without its range, so that 72 columns suffice for its help."""
+    described = copy(option)
+    names = [*sorted(option.opts, key=len, reverse=True), *option.secondary_opts]
+    described.opts, described.secondary_opts = [("\n" if option.secondary_opts else ", ").join(names)], []
+    described.min = described.max = None
+    if option.multiple:
+        described.metavar = "<str>"
+    if option.is_flag:
+        described.metavar, described.show_default = "", False
+        if option.secondary_opts:
+            described.help = f"{option.help} Default: {names[0] if option.default else names[1]}."
+    return described
 
 
 def walk_commands(group: typer.core.TyperGroup, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -204,12 +204,13 @@ def _record_selected_flights(store: "Store", campaign: "Campaign") -> None:
 
 
 def _print_outcomes(counts: dict[str, int]) -> None:
-    from samara.campaigns.confidence import clopper_pearson
+    from samara.campaigns.confidence import clopper_pearson, format_percent
 
     total, rows = sum(counts.values()), []
     for name, count in counts.items():
         interval = clopper_pearson(count, total)
-        rows.append((name, str(count), f"{count / total:.4%}", f"{interval.low:.4%} to {interval.high:.4%}"))
+        limits = " to ".join(map(format_percent, interval))
+        rows.append((name, str(count), format_percent(count / total), limits))
     console().print(table(("outcome", "flights", "fraction", "95 % interval"), rows))
 
 
@@ -237,7 +238,7 @@ def _progress() -> "Iterator[Callable[[SweepProgress], None]]":
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
-    from samara.campaigns.confidence import confidence_sequence
+    from samara.campaigns.confidence import confidence_sequence, format_percent
     from samara.campaigns.outcome import DEGRADED, PASS
 
     bars = Bars(BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(), console=console())
@@ -255,7 +256,8 @@ def _progress() -> "Iterator[Callable[[SweepProgress], None]]":
             if state.done:
                 successes = state.counts[PASS] + state.counts[DEGRADED]
                 interval = confidence_sequence(successes, state.done)
-                description += f", {successes / state.done:.2%} succeed ({interval.low:.2%} to {interval.high:.2%})"
+                limits = " to ".join(map(format_percent, interval))
+                description += f", {format_percent(successes / state.done)} succeed ({limits})"
             if state.nodes_lost:
                 description += f", nodes lost: {state.nodes_lost}"
             bars.update(task, completed=state.done, total=state.total, description=description)

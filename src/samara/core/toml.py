@@ -382,6 +382,11 @@ class ShippedFiles(NamedTuple):
         return TomlText(entry.read_text(encoding="utf-8"), f"{name}.toml")
 
 
+def toml_key(key: str) -> str:
+    """Write a key, quoted only if TOML requires it."""
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_value(key)
+
+
 def toml_value(value: Any) -> str:
     """Write a text, number, flag, date, list or table so that `tomllib` reads the same value back."""
     if isinstance(value, bool):
@@ -391,7 +396,7 @@ def toml_value(value: Any) -> str:
     if isinstance(value, (date, time)):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{toml_value(str(key))} = {toml_value(inner)}" for key, inner in value.items()) + " }"
+        return "{ " + ", ".join(f"{toml_key(str(key))} = {toml_value(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(toml_value, value))}]"
     return repr(value) if isinstance(value, int) else repr(float(value))

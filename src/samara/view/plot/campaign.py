@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from samara.campaigns.confidence import clopper_pearson
 from samara.campaigns.failure_curve import FailureCurve
@@ -48,6 +49,9 @@ def failure_rates(factors: Mapping[str, Array], failed: Array, curves: Mapping[s
                 axes.fill_between(abscissae, 100 * low_band, 100 * high_band, color=COLOURS[1], alpha=0.15, linewidth=0)
                 axes.plot(abscissae, 100 * curves[name].rate(abscissae), color=COLOURS[1])
             axes.set(xlabel=escape_text(name))
+            if float(np.abs(x).max()) < 1e-3:  # Matplotlib would write the exponent over the label
+                axes.xaxis.set_major_locator(MaxNLocator(3))
+                axes.xaxis.set_major_formatter("{x:.3g}")
         for axes in list(panels.flat)[len(factors) :]:
             axes.set_visible(False)
         for axes in panels[:, 0]:

@@ -158,7 +158,7 @@ def correlation_figure(product: IdentifiedVehicle) -> DetachedFigure:
             for j in range(i):
                 value = float(matrix[i, j])
                 if abs(value) >= 0.095:
-                    white = abs(value) > 0.7
+                    white = not -0.75 < value < 0.55  # orange stays light for longer than purple
                     axes.text(
                         j, i - 1, f"{value:.1f}", ha="center", va="center", fontsize=8, color="white" if white else INK
                     )

@@ -12,7 +12,13 @@ import numpy as np
 
 from samara.campaigns.batch import CampaignFlights
 from samara.campaigns.campaign import Campaign, VariedParameter
-from samara.campaigns.confidence import Interval, clopper_pearson, confidence_sequence, quantile_interval
+from samara.campaigns.confidence import (
+    Interval,
+    clopper_pearson,
+    confidence_sequence,
+    format_percent,
+    quantile_interval,
+)
 from samara.campaigns.distributions import DiscreteUniform, GridAxis, LogUniform, Normal, Uniform
 from samara.campaigns.failure_curve import FailureCurve, failure_curve
 from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS
@@ -216,14 +222,6 @@ def _interval_note(campaign: Campaign, sequential: bool) -> Html:
             f" It assumes independent rows; {campaign.sampler} rows are spread more evenly, so it is usually too wide."
         )
     return faint_paragraph(text)
-
-
-def format_percent(fraction: float) -> str:
-    """Format a fraction with enough digits to distinguish it from 0 and 1."""
-    if fraction in (0.0, 1.0):
-        return f"{100.0 * fraction:.0f} %"
-    digits = max(1, 1 - math.floor(math.log10(100.0 * min(fraction, 1.0 - fraction))))
-    return f"{100.0 * fraction:.{min(digits, 9)}f} %"
 
 
 # Varied parameters ---------------------------------------------------------------------------------------------------------

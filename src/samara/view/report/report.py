@@ -17,6 +17,7 @@ import numpy as np
 
 from samara.core.atomic_files import write_text
 from samara.core.coerce import is_number
+from samara.core.toml import toml_value
 from samara.identify.log_run import load_flight
 from samara.identify.readers.registry import Columns
 from samara.record.diff import describe_vehicle_differences, distances, first_difference
@@ -409,7 +410,7 @@ def fly_command(scenario: str, text: str, settings: dict[str, object]) -> str:
     shipped = SCENARIOS.find(scenario).text if scenario in SCENARIOS.names() else ""
     name = scenario if text and shipped.rstrip() == text.rstrip() else "scenario.toml" if text else ""
     autopilot_flags, other_settings = _autopilot_flags(settings)
-    changes = [f"--set {shlex.quote(f'{key}={_toml_value(value)}')}" for key, value in other_settings.items()]
+    changes = [f"--set {shlex.quote(_setting_text(key, value))}" for key, value in other_settings.items()]
     return " ".join(["samara fly", name, *changes, *autopilot_flags]) if name else ""
 
 
@@ -431,8 +432,12 @@ def _autopilot_flags(settings: dict[str, object]) -> tuple[list[str], dict[str, 
     return flags, {**other_settings, **autopilot_settings}
 
 
-def _toml_value(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _setting_text(key: str, value: object) -> str:
+    """Write a setting as `--set` reads it."""
+    try:
+        return f"{key}={value if isinstance(value, str) else toml_value(value)}"
+    except TypeError:  # null, which only a file of another program has
+        return f"{key}={json.dumps(value)}"
 
 
 # Several runs -----------------------------------------------------------------------------------------------------------
@@ -509,7 +514,10 @@ def _run_table(
         ("drones", [str(len(run.drone_records)) for run in runs]),
         ("seed", [run.metadata.get("seed", "–") for run in runs]),
         ("samara", [str(metadata_table(run.metadata, "versions").get("samara", "–")) for run in runs]),
-        ("settings", [", ".join(f"{k}={v}" for k, v in scenario_text(run)[1].items()) or "–" for run in runs]),
+        (
+            "settings",
+            [", ".join(_setting_text(*item) for item in scenario_text(run)[1].items()) or "–" for run in runs],
+        ),
         ("expectations met", met),
     ]
     rows: list[tuple[str, ...]] = [(name, *values) for name, values in properties]
