@@ -2,6 +2,7 @@
 
     PYTHONPATH=bench python -m studies.identification --numbers 0-199            # each flies the 120 s planned for it
     PYTHONPATH=bench python -m studies.identification --numbers 0-39 --still     # the control group: hover only
+    PYTHONPATH=bench python -m studies.identification --numbers 0-79 --telemetry --model-error --seed 12
 
 Every result is saved to a separate file when its case is done; the same command resumes an interrupted campaign.
 """
@@ -234,13 +235,16 @@ def main(arguments: Sequence[str] | None = None, **more: Any) -> int:
     parser.add_argument(
         "--still", action="store_true", help="fly the control group: hover instead of the planned flight"
     )
+    parser.add_argument("--telemetry", action="store_true", help="log rotor speeds, of motors that differ by 5 %%")
+    parser.add_argument("--model-error", action="store_true", help="fly vehicles that have what the model lacks")
     parser.add_argument("--out", type=Path, default=Path("out/identify_synthetic"), help="folder for the results")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args(arguments)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # for the worker processes: one thread each
-    folder_name = f"seed_{options.seed}_{options.duration:g}s{'_still' if options.still else ''}"
-    case_source = partial(cases, seed=options.seed, duration=options.duration, still=options.still)
+    flags = {name: getattr(options, name) for name in ("still", "telemetry", "model_error")}
+    folder_name = "_".join([f"seed_{options.seed}_{options.duration:g}s", *(name for name in flags if flags[name])])
+    case_source = partial(cases, seed=options.seed, duration=options.duration, **flags)
     with progress_bar(len(options.numbers)) as progress:
         results = run(
             options.numbers,

@@ -22,6 +22,7 @@ from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.air.drag import Drag
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.inflow import hover_induced
+from samara.physics.rotors.propulsion import ROTOR_MOMENTUM
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory, hover
@@ -32,7 +33,7 @@ from samara.sensors.registry import part
 from samara.sensors.sensor import Sensor
 from samara.sim.setup import Variation
 from samara.sim.simulation import Simulation
-from samara.vehicles.build import build_vehicle
+from samara.vehicles.build import build_vehicle, switch_on
 from samara.wind.turbulence import Dryden
 
 MIN_MASS_KG, MAX_MASS_KG = 0.02, 5.0  # [kg]
@@ -42,6 +43,12 @@ WIND_SPEED = 2.0  # [m/s]
 INDOORS = FlightVolume(wind=WIND_SPEED)
 OUTDOORS = FlightVolume(reach=10.0, low=2.0, high=12.0, speed=6.0, wind=WIND_SPEED)
 MAX_FLIGHTS_IN_MEMORY = 20  # flights in memory at the same time
+MOTOR_SPREAD = 0.05  # largest relative difference of a motor's speed range from the mean, with `telemetry`
+SPEED_SIGMA, IDLE_SIGMA = 0.1, 0.05  # σ of the start's error: logarithm of the range; idle over full speed
+CURVE_SIGMA = 0.1  # σ of the part of the thrust that grows with Ω instead of Ω²
+ROTOR_MASS_FRACTION, ROTOR_GYRATION_RADIUS = 0.006, 0.45  # of a rotor that turns: of the vehicle's mass, of the radius
+ARM_DAMPING = 0.1  # with less, many of these vehicles enter a limit cycle with their controller
+MAX_IMU_DELAY_S, MAX_POSE_DELAY_S, MAX_SPEED_DELAY_S = 0.003, 0.02, 0.004
 
 
 class Case(NamedTuple):
@@ -108,6 +115,58 @@ def random_vehicle(seed: int, number: int) -> Vehicle:
     )
 
 
+def spread_motors(vehicle: Vehicle, seed: int, number: int) -> Vehicle:
+    """Return the vehicle with speed ranges that differ by up to `MOTOR_SPREAD` between motors, and rotors with inertia."""
+    rng = np.random.Generator(np.random.Philox(key=[seed, number + 2**33]))
+    rotors = []
+    for rotor in vehicle.rotors:
+        factor = 1.0 + float(rng.uniform(-MOTOR_SPREAD, MOTOR_SPREAD))
+        motor = rotor.motor._replace(speed_min=factor * rotor.motor.speed_min, speed_max=factor * rotor.motor.speed_max)
+        inertia = ROTOR_MASS_FRACTION * vehicle.mass * (ROTOR_GYRATION_RADIUS * rotor.radius) ** 2
+        rotors.append(rotor._replace(motor=motor, inertia=inertia))
+    return replace(vehicle, rotors=tuple(rotors)).with_effect(ROTOR_MOMENTUM)
+
+
+class ModelError(NamedTuple):
+    """What a flown vehicle has and the model of an identification lacks, and the delays of its sensors [s]."""
+
+    truth: Vehicle
+    start: Vehicle
+    delays: dict[str, float]
+
+
+def add_model_error(truth: Vehicle, start: Vehicle, seed: int, number: int) -> ModelError:
+    """Give the flown vehicle a thrust curve, quadratic drag and flexible arms, and the start a wrong speed range.
+
+    Part of the thrust grows with Ω (σ 0.1), the drag doubles at 10 to 40 m/s, the arms' first frequency is 50 to 75 Hz, and
+    the start's range is off by 10 % (σ) and its idle speed by 5 % of full speed (σ). Delays: IMU up to 3 ms, pose up to
+    20 ms, rotor speeds up to 4 ms.
+    """
+    rng = np.random.Generator(np.random.Philox(key=[seed, number + 2**34]))
+    linear = float(np.clip(CURVE_SIGMA * rng.standard_normal(), -0.25, 0.25))
+    doubling_speed = float(np.exp(rng.uniform(math.log(10.0), math.log(40.0))))
+    frequency = float(rng.uniform(50.0, 75.0))
+    scale = math.exp(SPEED_SIGMA * float(rng.standard_normal()))
+    motor = start.rotors[0].motor
+    idle = float(np.clip(motor.speed_min / motor.speed_max + IDLE_SIGMA * rng.standard_normal(), 0.0, 0.35))
+    speed_max = scale * motor.speed_max
+    motor = motor._replace(speed_min=idle * speed_max, speed_max=speed_max)
+    rotors = tuple(
+        rotor._replace(motor=motor, k_thrust=rotor.k_thrust / scale**2, k_torque=rotor.k_torque / scale**2)
+        for rotor in start.rotors
+    )
+    start = replace(start, rotors=rotors)
+    truth = truth.replace({"drag.quadratic": truth["drag"].linear * (1.0 / doubling_speed)})
+    truth = switch_on(truth, "thrust_curve", linear=linear)
+    truth = switch_on(truth, "arms", frequency=frequency, damping_ratio=ARM_DAMPING)
+    delays = {
+        "imu": float(rng.uniform(0.0, MAX_IMU_DELAY_S)),
+        "pose": float(rng.uniform(0.0, MAX_POSE_DELAY_S)),
+        "state": float(rng.uniform(0.0, MAX_SPEED_DELAY_S)),
+    }
+    return ModelError(truth, start, delays)
+
+
 def _max_time_constant(moment_rate: float) -> float:
     """Return the largest motor time constant that still allows control in wind, at most 90 ms; `turning` is ω̇/v  [s].
 
@@ -171,12 +230,19 @@ def is_captured(number: int) -> bool:
 
 
 def cases(
-    numbers: Sequence[int], seed: int = 1, duration: float = 120.0, *, still: bool = False, telemetry: bool = False
+    numbers: Sequence[int],
+    seed: int = 1,
+    duration: float = 120.0,
+    *,
+    still: bool = False,
+    telemetry: bool = False,
+    model_error: bool = False,
 ) -> Iterator[Case]:
     """Yield each vehicle, its prior model, and its log of the flight planned for the prior model.
 
     If that plan cannot be flown safely, the flight is planned for the vehicle itself. With `still`, vehicles hover instead,
-    which excites little; an identification must then flag most parameters. With `telemetry`, ESCs report the rotor speeds.
+    which excites little; an identification must then flag most parameters. With `telemetry`, ESCs report the rotor speeds of
+    motors that differ (`spread_motors`). With `model_error`, the vehicle has what the model lacks (`add_model_error`).
     """
     for captured in (True, False):
         group = [case_number for case_number in numbers if is_captured(case_number) == captured]
@@ -186,13 +252,34 @@ def cases(
             starts = [
                 prior_vehicle(truth, seed, case_number) for truth, case_number in zip(truths, case_numbers, strict=True)
             ]
+            delays: list[dict[str, float]] = [{}] * len(case_numbers)
+            if model_error:
+                errors = [
+                    add_model_error(truth, start, seed, case_number)
+                    for truth, start, case_number in zip(truths, starts, case_numbers, strict=True)
+                ]
+                truths, starts, delays = (list(column) for column in zip(*errors, strict=True))
+            if telemetry:
+                truths = [
+                    spread_motors(truth, seed, case_number)
+                    for truth, case_number in zip(truths, case_numbers, strict=True)
+                ]
+                starts = [_with_rotor_inertia(start, truth) for start, truth in zip(starts, truths, strict=True)]
             volumes = [case_volume(truth, case_number) for truth, case_number in zip(truths, case_numbers, strict=True)]
             if still:
                 tasks = [hover(volume.home_W, duration=duration) for volume in volumes]
             else:
                 tasks = _plan_tasks(truths, starts, volumes, duration)
-            logs = _logs(truths, tasks, case_numbers, captured, seed, telemetry)
+            logs = _logs(truths, tasks, case_numbers, captured, seed, telemetry, delays)
             yield from (Case(*fields) for fields in zip(case_numbers, truths, starts, logs, tasks, strict=True))
+
+
+def _with_rotor_inertia(start: Vehicle, truth: Vehicle) -> Vehicle:
+    """Return the start with the rotors' inertia, which is known from their weight."""
+    rotors = tuple(
+        rotor._replace(inertia=true_rotor.inertia) for rotor, true_rotor in zip(start.rotors, truth.rotors, strict=True)
+    )
+    return replace(start, rotors=rotors).with_effect(ROTOR_MOMENTUM)
 
 
 def _plan_tasks(
@@ -263,6 +350,7 @@ def _logs(
     captured: bool,
     seed: int,
     telemetry: bool,
+    delays: Sequence[dict[str, float]] | None = None,
 ) -> list[FlightLog]:
     scenario = logging_scenario(vehicles, tasks, numbers, captured=captured, telemetry=telemetry)
     seeds = [seed * 1_000_000 + number for number in numbers]
@@ -273,8 +361,8 @@ def _logs(
     ).run()
     recorded = concatenate_blocks(blocks)
     return [
-        _log(recorded, drone, task.duration, captured, telemetry)
-        for drone, task in zip(scenario.drones, tasks, strict=True)
+        _log(recorded, drone, task.duration, captured, telemetry, drone_delays)
+        for drone, task, drone_delays in zip(scenario.drones, tasks, delays or [{}] * len(tasks), strict=True)
     ]
 
 
@@ -288,11 +376,16 @@ def _flying_sensors() -> tuple[Sensor, ...]:
 
 
 def _log(
-    recorded: dict[str, tuple[Array, Array]], drone: Drone, end: float, captured: bool, telemetry: bool
+    recorded: dict[str, tuple[Array, Array]],
+    drone: Drone,
+    end: float,
+    captured: bool,
+    telemetry: bool,
+    delays: dict[str, float],
 ) -> FlightLog:
     def signal(stream: str, rows: slice) -> Signal:
         times_us, values = recorded[f"/{drone.name}/{stream}"]
-        time = times_us * 1e-6
+        time = times_us * 1e-6 + delays.get("pose" if stream == pose else stream, 0.0)
         in_task = time <= end
         return Signal(time[in_task], values[in_task, rows].T.copy())
 

@@ -16,7 +16,8 @@ from samara.vehicles.trim import hover
 def test_an_iris_is_found_again_from_a_wrong_one():
     """Thrust, inertia, drag and yaw damping are identified although a lag and a linear command replace the DC motors.
 
-    No voltage is logged, so its sag of 3 % is part of kF and, with kF, of J; motors without braking decelerate more slowly.
+    No voltage is logged, so its sag of 3 % is part of kF and, with kF, of J; motors without braking decelerate more slowly than
+    the lag of one hover, which J takes up too.
     """
     iris = samara.vehicle("iris")
     wrong = {"inertia_B": Mat3(*(1.2 * x for x in iris.inertia_B)), "rotors.k_thrust": 1.1 * iris.rotors[0].k_thrust}
@@ -25,7 +26,7 @@ def test_an_iris_is_found_again_from_a_wrong_one():
     identified = identify([log], start, predictor=False).physical
     value = {estimate.name: estimate.value for estimate in identified.estimates}
     assert value["k_thrust"] == pytest.approx(iris.rotors[0].k_thrust, rel=0.06)
-    assert value["inertia.xx"] == pytest.approx(iris.inertia_B.xx, rel=0.10)
+    assert value["inertia.xx"] == pytest.approx(iris.inertia_B.xx, rel=0.15)
     assert value["inertia.zz"] == pytest.approx(iris.inertia_B.zz, rel=0.05)
     assert value["drag.linear.x"] == pytest.approx(iris["drag"].linear.x, rel=0.10)
     assert value["damping.yaw"] == pytest.approx(iris["damping"].linear.z, rel=0.10)

@@ -54,7 +54,8 @@ def test_the_thrust_curve_of_the_published_logs(arpl):
     u = np.linspace(0.45, 0.75, 7)
     rotor = start.rotors[0]
     k_thrust = identification.physical.estimate("k_thrust").value
-    identified = k_thrust * np.asarray(speed_from_command(u, rotor.motor)) ** 2
+    speed, curve = np.asarray(speed_from_command(u, rotor.motor)), identification.physical.bare["thrust_curve"]
+    identified = k_thrust * (speed + curve.linear * (curve.speed - speed)) * speed
     ratio = identified / published_thrust(u)
     assert ratio.mean() == pytest.approx(1.0, abs=0.15)
     assert ratio == pytest.approx(ratio.mean(), rel=0.06)

@@ -36,7 +36,7 @@ from samara.identify.fit_result import (
 from samara.identify.parameters import FreeParameter, apply_gains, hover_scales, identifiable_parameters
 from samara.identify.predicted_wrench import predict_wrench, required_body_torque
 from samara.identify.resampled_log import ResampledLog, usable_intervals
-from samara.identify.rotor_speed_model import estimate_lag
+from samara.identify.rotor_speed_model import estimate_lag, spin_up_commands
 from samara.physics.types import Vehicle
 
 BLOCK_DURATION_S, SLOW_MEAN_DURATION_S = 0.05, 3.0  # [s]
@@ -110,7 +110,8 @@ class Blocks:
         fraction = np.zeros(4)
         for factor in LAG_FACTORS if samples.rotor_speed is None else LAG_FACTORS[:1]:
             speeds = rotor_speeds(samples, factor * motor.time_constant_up, factor * motor.time_constant_down, 0.0)
-            predicted = predict_wrench(vehicle, body_at_rest, speeds, samples.commanded)
+            commanded = spin_up_commands(speeds, motor.time_constant_up, motor.time_constant_down, samples.period)
+            predicted = predict_wrench(vehicle, body_at_rest, speeds, commanded)
             action = self.subtract_slow_mean(self.mean(np.concatenate([predicted.f_B[2:], predicted.tau_B])))
             covariance = (action * motion).sum(axis=1) ** 2
             power = (action**2).sum(axis=1) * (motion**2).sum(axis=1)
@@ -147,6 +148,9 @@ MAX_OFFSET = 2.5  # scales from the start value
 MAX_ERRORS = 0.1, 0.2
 """Largest standard error of an identified parameter: relative, and in scales for a parameter that may be 0."""
 MAX_K_TORQUE_ERROR = 0.1  # largest relative error of kM, which yaw determines only through Jzz; above it kM is fixed
+THRUST_PARAMETERS = ("k_thrust", "thrust_curve.linear")
+CURVE_WIDENING = 2.0  # of that error: the controller answers gusts, which so correlate with the thrust
+MAX_CURVE_ERROR = 0.12  # largest error of the thrust curve's linear part; above it the start's curve is kept
 INERTIAS = ("inertia.xx", "inertia.yy", "inertia.zz")
 AIRSPEED_AXES = {
     "drag.linear.x": 0,
@@ -197,6 +201,8 @@ def uncertain_parameters(fitted: Fit) -> frozenset[str]:
         max_error = (
             MAX_K_TORQUE_ERROR
             if parameter.name == "k_torque"
+            else MAX_CURVE_ERROR
+            if parameter.name == "thrust_curve.linear"
             else MAX_ERRORS[0]
             if parameter.positive
             else MAX_ERRORS[1] * parameter.scale
@@ -224,10 +230,32 @@ def fit_by_regression(
     )
     while True:
         regression = problem.regression_result(*problem.solve(fixed, progress), fixed, measured_lag)
-        doubtful = diverged_parameters(regression.fitted) | uncertain_parameters(regression.fitted)
+        diverged = diverged_parameters(regression.fitted)
+        doubtful = diverged | uncertain_parameters(regression.fitted)
+        doubtful -= diverged & {"thrust_curve.linear"}  # the flights do bound it: the start's speed range is wrong
         if not doubtful - fixed:
-            return regression
+            return regression._replace(fitted=_add_reference_errors(regression.fitted))
         fixed = _add_dependent_parameters(fixed | doubtful)
+
+
+def _add_reference_errors(fitted: Fit) -> Fit:
+    """Add to the errors of J those of what torques determine it relative to: kF, the slope 2 − b of the thrust curve, and kM
+    if that was fixed."""
+    index = {parameter.name: j for j, parameter in enumerate(fitted.parameters)}
+    covariance = fitted.covariance.copy()
+    slope = ("thrust_curve.linear", CURVE_WIDENING * 0.5)
+    for name, references in (
+        ("inertia.xx", (("k_thrust", 1.0), slope)),
+        ("inertia.yy", (("k_thrust", 1.0), slope)),
+        ("inertia.zz", (("k_torque", 1.0), slope) if "k_torque" in fitted.fixed else ()),
+        ("k_torque", (slope,)),
+    ):
+        j = index[name]
+        for reference, factor in references if name not in fitted.fixed else ():
+            other = index[reference]
+            ratio = factor * fitted.parameters[other].scale / fitted.parameters[j].scale
+            covariance[j, j] += fitted.covariance[other, other] * ratio**2
+    return fitted._replace(covariance=covariance)
 
 
 def _add_dependent_parameters(fixed: frozenset[str]) -> frozenset[str]:
@@ -363,10 +391,11 @@ class _Problem:
         weight, arm, _, _ = hover_scales(self.start)
         motor = vehicle.rotors[0].motor
         speeds = rotor_speeds(samples, motor.time_constant_up, motor.time_constant_down, trim.delay)
-        if samples.voltage is not None and per_volt:
+        if samples.voltage is not None and per_volt and samples.rotor_speed is None:
             speeds = speeds * np.sqrt(np.maximum(1.0 + per_volt * (samples.voltage - flight.reference_voltage), 0.1))
         vehicle_with_gains = apply_gains(vehicle, trim.gains)
-        predicted = predict_wrench(vehicle_with_gains, samples.body, speeds, samples.commanded, Vec3(*trim.wind_W, 0.0))
+        commanded = spin_up_commands(speeds, motor.time_constant_up, motor.time_constant_down, samples.period)
+        predicted = predict_wrench(vehicle_with_gains, samples.body, speeds, commanded, Vec3(*trim.wind_W, 0.0))
         force = flight.mean(float(vehicle.mass) * samples.specific_force - predicted.f_B) / weight
         gyroscopic = required_body_torque(samples.body, np.zeros((3, samples.body.shape[1])), vehicle)
         torque = flight.mean(gyroscopic - predicted.tau_B) + required_body_torque(
@@ -392,13 +421,16 @@ class _Problem:
                 flight, parameter.displace_vehicle(point.vehicle, DIFFERENCE_STEP), trim, point.per_volt
             )
             column = (displaced - errors) / DIFFERENCE_STEP
-            if parameter.name == "k_thrust":
-                column[3:] = 0.0  # the force determines kF; the torque determines J/kF
+            if parameter.name in THRUST_PARAMETERS:
+                column[3:] = (
+                    0.0  # the force determines kF and the thrust curve; the torque determines J relative to them
+                )
             elif parameter.name in INERTIAS or parameter.name.startswith("motor."):
                 column[2:][~is_excited] = 0.0
             columns.append(column)
             unknowns.append(j)
-        if flight.samples.voltage is not None and np.ptp(flight.samples.voltage[flight.samples.usable]) > 0.1:
+        voltage = None if flight.samples.rotor_speed is not None else flight.samples.voltage  # no effect at a speed
+        if voltage is not None and np.ptp(voltage[flight.samples.usable]) > 0.1:
             displaced = self.errors(flight, point.vehicle, trim, point.per_volt + DIFFERENCE_STEP * PER_VOLT_SIGMA)
             column = (displaced - errors) / DIFFERENCE_STEP
             column[3:] = 0.0
@@ -409,7 +441,7 @@ class _Problem:
             is_unobservable = (
                 j > n and "velocity" not in flight.samples.available_signals
             )  # without velocity the wind is unobservable
-            if scales[j] == 0.0 or is_unobservable or (j == n and flight.samples.rotor_speed is not None):
+            if scales[j] == 0.0 or is_unobservable:
                 continue
             displaced_trim = displace_trim(trim, DIFFERENCE_STEP * scales * (np.arange(self._trim_size) == j), basis)
             column = (self.errors(flight, point.vehicle, displaced_trim, point.per_volt) - errors) / DIFFERENCE_STEP
@@ -507,14 +539,6 @@ class _Problem:
                 parameter_covariance[j, j] = (measured[parameter.name][1] / parameter.scale) ** 2
             elif parameter.name in fixed:
                 parameter_covariance[j, j] = 1.0
-        index = {parameter.name: j for j, parameter in enumerate(self.parameters)}
-        # torques determine J relative to kF, and relative to kM if that was fixed: J is at most as accurate as they are
-        for name, reference in (("inertia.xx", "k_thrust"), ("inertia.yy", "k_thrust"), ("inertia.zz", "k_torque")):
-            if name not in fixed and (reference == "k_thrust" or reference in fixed):
-                j, other = index[name], index[reference]
-                parameter_covariance[j, j] += (
-                    parameter_covariance[other, other] * (self.parameters[other].scale / self.parameters[j].scale) ** 2
-                )
         fitted = Fit(
             point.vehicle,
             point.trims,

@@ -16,7 +16,8 @@ DELAY_SIGMA, GAIN_SIGMA, WIND_SIGMA, PER_VOLT_SIGMA, MEAN_GAIN_SIGMA = 0.02, 0.3
 
 
 class FlightTrim(NamedTuple):
-    """Unknowns of one flight: a gain for each rotor, the delay of the motor commands [s], and the steady wind [m/s]."""
+    """Unknowns of one flight: a gain for each rotor, how late the motion is logged after the motors [s], and the steady
+    wind [m/s]."""
 
     gains: tuple[float, ...]
     delay: float
@@ -38,12 +39,11 @@ def mean_voltage(flights: Sequence[ResampledLog]) -> float:
 
 
 def rotor_speeds(samples: ResampledLog, time_constant_up: float, time_constant_down: float, delay: float) -> Array:
-    """Return the measured rotor speeds, or else those of motors with this lag and command delay, (rotors, n)  [rad/s]."""
-    if samples.rotor_speed is not None:
-        return samples.rotor_speed
-    return delay_signal(
-        simulate_lag(samples.commanded, time_constant_up, time_constant_down, samples.period), delay / samples.period
-    )
+    """Return the measured rotor speeds, or else those of motors with this lag, late by a delay, (rotors, n)  [rad/s]."""
+    speeds = samples.rotor_speed
+    if speeds is None:
+        speeds = simulate_lag(samples.commanded, time_constant_up, time_constant_down, samples.period)
+    return delay_signal(speeds, delay / samples.period)
 
 
 class Fit(NamedTuple):

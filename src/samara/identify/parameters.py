@@ -22,7 +22,7 @@ from samara.physics.rotors.blade_element import RotorDrag
 from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.rotors.rotor_air_effects import AIRSPEED_MOMENT, ROTOR_DRAG, TRANSLATIONAL_LIFT
-from samara.physics.rotors.thrust_curve import THRUST_CURVE
+from samara.physics.rotors.thrust_curve import THRUST_CURVE, ThrustCurve
 from samara.physics.types import Vehicle, replace_parameters
 
 VARIED_PATHS = (
@@ -33,6 +33,8 @@ VARIED_PATHS = (
         "rotors.k_torque",
         "rotors.motor.time_constant_up",
         "rotors.motor.time_constant_down",
+        "thrust_curve.linear",
+        "thrust_curve.speed",
     ),
     *(
         "drag.linear",
@@ -127,6 +129,8 @@ def prepare_vehicle(vehicle: Vehicle) -> Vehicle:
         vehicle = vehicle.with_effect(ROTOR_DRAG, RotorDrag(0.0))
     if not vehicle.has("airspeed_moment"):
         vehicle = vehicle.with_effect(AIRSPEED_MOMENT, AirspeedMoment(0.0, 0.0))
+    if not vehicle.has("thrust_curve"):
+        vehicle = vehicle.with_effect(THRUST_CURVE, ThrustCurve(0.0, hover_scales(vehicle).rotor_speed))
     motors = (rotor.motor._replace(speed_min=0.0, speed_max=1.5 * rotor.motor.speed_max) for rotor in vehicle.rotors)
     rotors = (rotor._replace(motor=motor) for rotor, motor in zip(vehicle.rotors, motors, strict=True))
     return replace(vehicle, rotors=tuple(rotors))
@@ -162,6 +166,7 @@ def identifiable_parameters(vehicle: Vehicle, damping_scale: float = 0.3) -> tup
     return (
         rotor_parameter("k_thrust", "N s^2/rad^2", 0.5, PUMPING),
         rotor_parameter("k_torque", "N m s^2/rad^2", 0.3, TURNS),
+        scalar_parameter("thrust_curve.linear", "1", 0.3, PUMPING),
         *(inertia_parameter(axis, scale, SWINGS) for axis, scale in (("xx", 0.5), ("yy", 0.5))),
         inertia_parameter("zz", 0.3, TURNS),
         *(centre_of_mass_parameter(axis, 0.05 * arm) for axis in "xy"),

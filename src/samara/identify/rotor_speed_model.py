@@ -9,7 +9,7 @@ from samara.compiler.scan import CompiledScan, Templates
 from samara.compiler.stepper import Scan, compile_scan
 from samara.core.quantity import Scalar
 from samara.core.types import Array
-from samara.physics.rotors.actuator import Lag, lag_step
+from samara.physics.rotors.actuator import Lag, lag_step, lag_target
 
 CORRELATION_TIME_S = 1.0  # [s]: residuals further apart are independent
 MAX_STEPS, DIFFERENCE_STEP, STEP_TOLERANCE = 30, 1e-3, 1e-4
@@ -62,7 +62,8 @@ def estimate_lag(
         Ωᵢ(t) = aᵢ + bᵢ lag(Ω_cmd,i(t − d); τ_up, τ_down)
 
     aᵢ and bᵢ are fitted per rotor, because the speed of a command varies with the battery. Consecutive residuals are
-    correlated: the errors are those of sums over `CORRELATION_TIME_S`.
+    correlated: the errors are those of sums over `CORRELATION_TIME_S`. Commands that change as much between samples as in
+    the whole flight are not resolved: the fraction of the speeds that is not explained, times that ratio, is an error too.
     """
     x = np.array([np.log(time_constant_up), np.log(time_constant_down), 0.0])
     group_length = max(round(CORRELATION_TIME_S / period), 1)
@@ -84,8 +85,16 @@ def estimate_lag(
     groups = scores[:, :, :length].reshape(3, -1, group_length).sum(axis=2)
     inverse = np.linalg.pinv(matrix)
     covariance = inverse @ (groups @ groups.T) @ inverse
-    error = np.sqrt(np.diag(covariance))
+    unexplained = np.sqrt(np.mean(residuals[0] ** 2) / np.mean(measured.var(axis=1)))
+    unresolved = np.sqrt(np.mean(np.diff(commanded, axis=1) ** 2) / np.mean(commanded.var(axis=1)))
+    error = np.hypot(np.sqrt(np.diag(covariance)), unexplained * unresolved)
     return LagEstimate(float(np.exp(x[0])), float(np.exp(x[1])), float(error[0]), float(error[1]), float(x[2]))
+
+
+def spin_up_commands(speeds: Array, time_constant_up: float, time_constant_down: float, period: float) -> Array:
+    """Ω_cmd = Ω + τ Ω̇: the commands at which motors accelerate as these speeds (rotors, n) do  [rad/s]."""
+    motor = Lag(0.0, 1.0, time_constant_up, time_constant_down)
+    return np.asarray(lag_target(speeds, np.gradient(speeds, period, axis=1), motor))
 
 
 def _line_residuals(response: Array, measured: Array) -> Array:

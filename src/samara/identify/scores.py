@@ -16,6 +16,7 @@ from samara.identify.fit_result import rotor_speeds
 from samara.identify.flight_log import FlightLog
 from samara.identify.identification import PHYSICAL, identify_resampled
 from samara.identify.log_checks import require_usable
+from samara.identify.motor_calibration import MotorCalibration
 from samara.identify.parameters import prepare_vehicle
 from samara.identify.prediction_error_fit import (
     BASELINES,
@@ -168,7 +169,8 @@ class ScoredModel(NamedTuple):
     """A vehicle prepared by `prepare_vehicle`, compiled, and whether its rotors' gains are fitted to the flight.
 
     `fade` multiplies fitted gains: what other flights tell about the thrust after the seconds of the fit (`thrust_fade`).
-    `wind_W` is the steady wind along x and y, if it is known [m/s].
+    `wind_W` is the steady wind along x and y, if it is known [m/s]. `calibration` turns the commanded speeds of flights that
+    were resampled for the start vehicle into those of this one.
     """
 
     vehicle: Vehicle
@@ -176,6 +178,7 @@ class ScoredModel(NamedTuple):
     is_trimmed: bool = True
     fade: float = 1.0
     wind_W: tuple[float, float] = (0.0, 0.0)
+    calibration: MotorCalibration | None = None
 
     @staticmethod
     def build(vehicle: Vehicle, is_trimmed: bool = True) -> "ScoredModel":
@@ -185,6 +188,7 @@ class ScoredModel(NamedTuple):
 
     def predict(self, samples: ResampledLog, windows: Windows) -> Array:
         """Predict the states of the windows, (records, 13, N)."""
+        samples = self.calibration.calibrate_flight(samples) if self.calibration else samples
         gains = (1.0,) * len(self.vehicle.rotors)
         if self.is_trimmed:
             fitted = fit_gains(samples, self.vehicle, self.predictor, self.wind_W)
@@ -192,9 +196,11 @@ class ScoredModel(NamedTuple):
         return self.predictor.window_batch([samples], [windows], self.vehicle, gains, self.wind_W).predict()
 
 
-def written_and_trimmed(vehicle: Vehicle, name: str, fade: float = 1.0) -> dict[str, ScoredModel]:
+def written_and_trimmed(
+    vehicle: Vehicle, name: str, fade: float = 1.0, calibration: MotorCalibration | None = None
+) -> dict[str, ScoredModel]:
     """Return the models of a vehicle by name: as its file describes it, and trimmed."""
-    model = ScoredModel.build(vehicle, is_trimmed=False)
+    model = ScoredModel.build(vehicle, is_trimmed=False)._replace(calibration=calibration)
     return {name: model, TRIMMED.format(name): model._replace(is_trimmed=True, fade=fade)}
 
 
@@ -253,8 +259,10 @@ def cross_validate(
         identification = identify_resampled(training, start, predictor=predictor)
         models = dict(start_models)
         for product in identification.vehicles:
-            fade = thrust_fade(training, product.vehicle) if len(flights) > 1 else 1.0
-            models |= written_and_trimmed(product.vehicle, product.model_type, fade)
+            ranges = product.calibration and product.calibration._replace(per_volt=0.0, delay=0.0)  # what the file has
+            calibrated = [ranges.calibrate_flight(flight) for flight in training] if ranges else training
+            fade = thrust_fade(calibrated, product.vehicle) if len(flights) > 1 else 1.0
+            models |= written_and_trimmed(product.vehicle, product.model_type, fade, ranges)
         if len(flights) == 1:
             name = TRIMMED.format(PHYSICAL)
             (trim,) = identification.physical.trims.values()
