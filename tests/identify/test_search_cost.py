@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from samara.identify.prediction_error_fit import HORIZON, _Search
+from samara.identify.prediction_error_fit import HORIZON, Windows, _Search
 
 ERRORS = np.tile(np.array([0.1, -0.2, 0.3])[None, :, None], (2, 1, 40))
 WEIGHTS = np.ones((2, 3))
 
 
 def search(seconds=30.0):
-    flight = SimpleNamespace(usable=np.ones(300, dtype=bool), period=seconds / 300.0)
-    return SimpleNamespace(independent_windows=_Search.independent_windows.fget(SimpleNamespace(flights=(flight,))))
+    windows = (Windows(np.arange(0, 300, 5), 5, seconds / 300.0),)
+    return SimpleNamespace(independent_windows=_Search.independent_windows.fget(SimpleNamespace(windows=windows)))
 
 
 def cost(errors, x, seconds=30.0):
@@ -23,6 +23,8 @@ def cost(errors, x, seconds=30.0):
 
 def test_windows_that_do_not_overlap_are_independent():
     assert search(30.0).independent_windows == pytest.approx(30.0 / HORIZON)
+    overlapping = SimpleNamespace(windows=(Windows(np.arange(296), 5, 0.1),))
+    assert _Search.independent_windows.fget(overlapping) == pytest.approx(30.0 / HORIZON)
 
 
 def test_the_cost_is_that_of_the_likelihood_and_of_the_prior():

@@ -33,6 +33,9 @@ from samara.vehicles.writer import valid_sources, valid_spreads
 
 PHYSICAL, PREDICTOR = "physical", "predictor"
 PREDICTOR_DAMPING_SCALE = 3.0  # W l²/v_h: prior scale of the damping of a predictor
+PHYSICAL_ONLY = (
+    "thrust_curve.linear",
+)  # half a second of gusts, which the controller answers, would flatten the curve
 CONFIDENCE = 0.95
 
 
@@ -219,7 +222,11 @@ def identify_resampled(
         for flight in flights
     )
     if predictor and can_predict:
-        parameters = identifiable_parameters(bare, PREDICTOR_DAMPING_SCALE)
+        parameters = tuple(
+            parameter
+            for parameter in identifiable_parameters(bare, PREDICTOR_DAMPING_SCALE)
+            if parameter.name not in PHYSICAL_ONLY
+        )
         prediction_fit = fit_by_prediction_error(
             flights, bare, parameters, progress=lambda fraction: report("prediction error", fraction)
         )
@@ -384,15 +391,14 @@ def complete_vehicle(
         vehicle = _enable_effect(
             vehicle, "rotor_drag", coefficient=bare["rotor_drag"].coefficient, axial=bare["rotor_drag"].axial
         )
-    is_on = {
-        effect: is_predictor
-        or start.has(effect)
-        or any(estimate.excited for name, estimate in by_name.items() if name.startswith(f"{effect}."))
-        for effect in ("airspeed_moment", "damping")
-    }
-    if is_on["airspeed_moment"]:
+
+    def is_on(effect: str) -> bool:
+        is_excited = any(estimate.excited for name, estimate in by_name.items() if name.startswith(f"{effect}."))
+        return is_predictor or start.has(effect) or is_excited
+
+    if is_on("airspeed_moment"):
         vehicle = _enable_effect(vehicle, "airspeed_moment", **bare["airspeed_moment"]._asdict())
-    if is_on["damping"] and any(coefficient > 0.0 for coefficient in bare["damping"].linear):
+    if is_on("damping") and any(coefficient > 0.0 for coefficient in bare["damping"].linear):
         vehicle = _enable_effect(
             vehicle, "damping", linear=Vec3(*(max(coefficient, 0.0) for coefficient in bare["damping"].linear))
         )
