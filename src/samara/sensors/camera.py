@@ -364,9 +364,9 @@ def observe_gates(
 
     def observe(corner_W: Vec3, own_instance: float) -> Corner:
         corner = corner_ray(corner_W, model.part, model.mounting, state)
-        others = [solid for solid, look in looks if look.instance != own_instance]
-        others += [drone.box(corner.age)[0] for drone in drones]
-        return observe_corner(corner, first_hit_distance(corner.ray, others))
+        occluders = [solid for solid, look in looks if look.instance != own_instance]
+        occluders += [drone.box(corner.age)[0] for drone in drones]
+        return observe_corner(corner, first_hit_distance(corner.ray, occluders))
 
     return tuple(
         tuple(

@@ -128,12 +128,12 @@ def detect_corners(
         normals: eight standard normals.
         detector: parameters.
     """
-    found = logical_and(is_in_view(corners) > 0.5, track.missed < 0.5)
+    is_found = logical_and(is_in_view(corners) > 0.5, track.missed < 0.5)
     is_false, sigma = track.false > 0.5, detector.corner_noise + detector.corner_noise_growth * distance
     detected = []
     for k, ((u, v, visible), (right, down)) in enumerate(zip(corners, FALSE_CORNERS, strict=True)):
-        is_reported = logical_and(found, visible > 0.5)
-        is_wrong = logical_and(is_false, where(found, 0.0, 1.0) > 0.5)
+        is_reported = logical_and(is_found, visible > 0.5)
+        is_wrong = logical_and(is_false, where(is_found, 0.0, 1.0) > 0.5)
         wrong = track.column + right * track.half_side, track.row + down * track.half_side
         measured = u + sigma * normals[2 * k], v + sigma * normals[2 * k + 1]
         place = (where(is_reported, x, where(is_wrong, y, 0.0)) for x, y in zip(measured, wrong, strict=True))

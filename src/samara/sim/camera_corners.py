@@ -69,7 +69,9 @@ class CornerObserver:
         self._corners = np.array(
             [corner for placed in model.scene.gates for corner in gate_corners(placed.gate, placed.sizes)]
         ).reshape(-1, 3)
-        own = np.array([gate_instance(model.scene, placed) for placed in model.scene.gates for _ in range(4)])
+        gate_of_corner = np.array(
+            [gate_instance(model.scene, placed) for placed in model.scene.gates for _ in range(4)]
+        )
         self._groups: dict[str, list[Any]] = {}
         instances: dict[str, list[float]] = {}
         self._maps = [solid for solid, _ in scene_looks(model.scene) if isinstance(solid, HeightMap)]
@@ -79,7 +81,7 @@ class CornerObserver:
             shape = "plane" if solid is None else classify_solid(solid)
             self._groups.setdefault(shape, []).append(solid)
             instances.setdefault(shape, []).append(look.instance)
-        self._own = {shape: own[:, None] == np.array(numbers) for shape, numbers in instances.items()}
+        self._is_of_gate = {shape: gate_of_corner[:, None] == np.array(numbers) for shape, numbers in instances.items()}
         self._machines: dict[Any, Machine] = {}
 
     def observe(self, motions: Array, planes: Array, drones: Sequence[Sequence[SeenDrone]] = ()) -> Array:
@@ -96,28 +98,30 @@ class CornerObserver:
             nearest = ray_hit_distance(Ray(Vec3(*inputs[:3]), Vec3(*inputs[3:6])), height_map, nearest)
         for shape, solids in self._groups.items():
             numbers = np.array([flatten(TEMPLATES["plane"] if s is None else s) for s in solids], dtype=float)
-            held = np.broadcast_to(numbers.T[:, None], (numbers.shape[1], lanes, len(solids))).copy()
+            surfaces = np.broadcast_to(numbers.T[:, None], (numbers.shape[1], lanes, len(solids))).copy()
             for k, solid in enumerate(solids):
                 if solid is None:  # the plane below each drone
-                    held[:, :, k] = np.repeat(planes, corners, axis=1)
-            distances = self._distances(shape, False, inputs, held)
-            distances[np.tile(self._own[shape], (n, 1))] = NEVER
+                    surfaces[:, :, k] = np.repeat(planes, corners, axis=1)
+            distances = self._distances(shape, False, inputs, surfaces)
+            distances[np.tile(self._is_of_gate[shape], (n, 1))] = NEVER
             nearest = np.minimum(nearest, distances.min(axis=1))
         if drones and drones[0]:
-            others = np.moveaxis(np.array([[flatten(drone) for drone in seen] for seen in drones], dtype=float), -1, 0)
-            distances = self._distances("box", True, inputs, np.repeat(others, corners, axis=1))
+            boxes = np.moveaxis(
+                np.array([[flatten(drone) for drone in neighbours] for neighbours in drones], dtype=float), -1, 0
+            )
+            distances = self._distances("box", True, inputs, np.repeat(boxes, corners, axis=1))
             nearest = np.minimum(nearest, distances.min(axis=1))
         reading = self._machine("read", _reading_code(), lanes)
         reading.held_inputs[:-1], reading.held_inputs[-1] = project.carry, nearest
         reading.run()
         return np.ascontiguousarray(reading.carry.T).reshape(n, -1)
 
-    def _distances(self, shape: str, moves: bool, inputs: Array, held: Array) -> Array:
+    def _distances(self, shape: str, moves: bool, inputs: Array, surfaces: Array) -> Array:
         """Return the distance of each surface of a group along each ray: (rays, surfaces)."""
-        count, lanes, members = held.shape
+        count, lanes, members = surfaces.shape
         machine = self._machine((shape, moves), _distance_code(shape, moves), lanes * members)
         machine.held_inputs[:7] = np.repeat(inputs, members, axis=1)
-        machine.held_inputs[7:] = held.reshape(count, -1)
+        machine.held_inputs[7:] = surfaces.reshape(count, -1)
         machine.run()
         return machine.carry[0].reshape(lanes, members).copy()
 

@@ -156,9 +156,9 @@ def _select(values: Tree, flags: Sequence[bool]) -> tuple[Scalar, ...]:
 
 
 def _view(leaves: Sequence[Scalar], flags: Sequence[bool]) -> View:
-    """Return a view from those leaves that are needed; the others are 0."""
-    given = iter(leaves)
-    view: View = unflatten(VIEW_TEMPLATE, iter([next(given) if flag else 0.0 for flag in flags]))
+    """Return a view from those leaves that are needed; the rest are 0."""
+    values = iter(leaves)
+    view: View = unflatten(VIEW_TEMPLATE, iter([next(values) if flag else 0.0 for flag in flags]))
     return view
 
 
@@ -366,10 +366,10 @@ class _Batch:
         self._groups: list[Machine] = []
         for (shape, moves), members in renderer.groups.items():
             machine = _surface_code(shape, moves).machine(self.lanes * len(members))
-            held = machine.held_inputs.reshape(-1, self.lanes, len(members))
-            held[13], held[14:21] = ages[:, None], mounting[:, None, None]
+            inputs = machine.held_inputs.reshape(-1, self.lanes, len(members))
+            inputs[13], inputs[14:21] = ages[:, None], mounting[:, None, None]
             if not moves:
-                held[21:] = np.array([flatten(Ground() if s is None else s) for s in members], dtype=float).T[:, None]
+                inputs[21:] = np.array([flatten(Ground() if s is None else s) for s in members], dtype=float).T[:, None]
             self._groups.append(machine)
         self._tasks = _share_images(n, renderer.rows, renderer.columns)
         self._spans = np.zeros((n, samples, len(renderer.surfaces), renderer.rows, 2), dtype=np.int32)
@@ -498,8 +498,8 @@ class _Batch:
         groups = list(self.renderer.groups.values())
         for index, numbers in solids.items():
             surface = self.renderer.surfaces[index]
-            held = self._groups[surface.group].held_inputs.reshape(-1, self.lanes, len(groups[surface.group]))
-            held[21:, :, surface.member] = numbers[:, self._image_of_lane]
+            inputs = self._groups[surface.group].held_inputs.reshape(-1, self.lanes, len(groups[surface.group]))
+            inputs[21:, :, surface.member] = numbers[:, self._image_of_lane]
 
     def render(
         self, motions: Array, planes: Array, drones: Sequence[Sequence[SeenDrone]], noise: Noise | None
@@ -537,15 +537,17 @@ class _Batch:
         self._poses.held_inputs[:13] = motion
         self._poses.run()
         for (_, moves), members, machine in zip(renderer.groups, renderer.groups.values(), self._groups, strict=True):
-            held = machine.held_inputs.reshape(-1, self.lanes, len(members))
-            held[:13] = motion[:, :, None]
+            inputs = machine.held_inputs.reshape(-1, self.lanes, len(members))
+            inputs[:13] = motion[:, :, None]
             for index, solid in enumerate(members):
                 if solid is None and not moves:  # the plane below each drone
-                    held[21:, :, index] = planes[:, lanes]
+                    inputs[21:, :, index] = planes[:, lanes]
             if moves:
-                numbers = np.array([[flatten(drone) for drone in others] for others in drones], dtype=float)
-                held[21:] = np.moveaxis(numbers, -1, 0)[:, lanes]
-                self._fixed[:, -len(members) :, INSTANCE] = [[drone.instance for drone in others] for others in drones]
+                numbers = np.array([[flatten(drone) for drone in neighbours] for neighbours in drones], dtype=float)
+                inputs[21:] = np.moveaxis(numbers, -1, 0)[:, lanes]
+                self._fixed[:, -len(members) :, INSTANCE] = [
+                    [drone.instance for drone in neighbours] for neighbours in drones
+                ]
             machine.run()
 
     def _cull(self) -> None:

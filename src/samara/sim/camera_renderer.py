@@ -71,11 +71,11 @@ class CameraRenderer:
             self._corners = [bounding_box(drone.vehicle) for drone in fleet.scenario.drones]
         motions = zip(*(rows.T.tolist() for rows in (fleet.p_W, fleet.v_W, fleet.q_WB, fleet.omega_B)), strict=True)
         first = len(model.instance_names)
-        seen = [
+        fleet_drones = [
             SeenDrone(*self._corners[k], float(first + k), Vec3(*p_W), Vec3(*v_W), Quat(*q_WB), Vec3(*omega_B))
             for k, (p_W, v_W, q_WB, omega_B) in enumerate(motions)
         ]
-        return [[drone for k, drone in enumerate(seen) if k != index] for index in group.drones]
+        return [[drone for k, drone in enumerate(fleet_drones) if k != index] for index in group.drones]
 
 
 _Frames = tuple[dict[str, Array], Array]
@@ -95,12 +95,12 @@ def _render_compiled(camera: CompiledCamera, group: "Group", drones: list[list[S
 def _by_definition(group: "Group", model: CameraModel, drones: list[list[SeenDrone]], noise: Noise) -> _Frames:
     """Return the same by NumPy, drone by drone."""
     frames, corners = [], []
-    for column, others in enumerate(drones):
+    for column, neighbours in enumerate(drones):
         state: State = unflatten(STATE_TEMPLATE, iter(group.slots["state"][:13, column].tolist()))
         environment = unflatten(group.templates["environment"], iter(group.slots["environment"][:, column].tolist()))
         normals = noise_normals(model, noise.seeds[column], noise.source, noise.drones[column], noise.tick)
-        frames.append(render_camera(model, state, environment, normals, others))
-        corners.append(flatten(observe_gates(model, state, environment, others)))
+        frames.append(render_camera(model, state, environment, normals, neighbours))
+        corners.append(flatten(observe_gates(model, state, environment, neighbours)))
     return {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}, np.array(corners)
 
 

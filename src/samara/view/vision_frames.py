@@ -112,8 +112,8 @@ def _camera_picture(name: str, image: Array, model: CameraModel, max_distance: f
         return Picture(name, f"up to {np.hypot(image[..., 0], image[..., 1]).max():.0f} pixels/s", flow_colours(image))
     names = model.class_names if name == "segmentation" else model.instance_names
     numbers = np.unique(image).tolist()
-    known = [names[k] if k < len(names) else f"drone {k - len(names)}" for k in numbers]
-    return Picture(name, ", ".join(known), LABEL_COLOURS[image % len(LABEL_COLOURS)])
+    labels = [names[k] if k < len(names) else f"drone {k - len(names)}" for k in numbers]
+    return Picture(name, ", ".join(labels), LABEL_COLOURS[image % len(LABEL_COLOURS)])
 
 
 def nearest_text(distances: Array) -> str:

@@ -110,8 +110,8 @@ class CameraScene(NamedTuple):
     @property
     def class_names(self) -> tuple[str, ...]:
         """Names of the classes by number: those of every scene, then those of this one in the order of its surfaces."""
-        own = (surface.appearance.class_name for surface in self.surfaces)
-        return tuple(dict.fromkeys((*CLASS_NAMES, self.ground_appearance.class_name, *own)))
+        surface_classes = (surface.appearance.class_name for surface in self.surfaces)
+        return tuple(dict.fromkeys((*CLASS_NAMES, self.ground_appearance.class_name, *surface_classes)))
 
     def class_number(self, appearance: Appearance) -> int:
         """Return the number of an appearance's class."""

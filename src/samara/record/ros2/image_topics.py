@@ -64,13 +64,13 @@ def camera_info_layout(camera: Pinhole, frame: str) -> CdrLayout:
 
 def image_topics(tables: Mapping[str, RecordedStream], drone: str, sensors: Sequence[Sensor]) -> list[Ros2Topic]:
     """Return the images of all cameras and depth cameras of a run, and the calibration of those that are known."""
-    known, topics = {sensor.name: sensor for sensor in sensors}, []
+    sensor_by_name, topics = {sensor.name: sensor for sensor in sensors}, []
     calibrated: set[str] = set()
     for stream_name, table in tables.items():
         if table.raster is None or not len(table.rows):
             continue
         name, _, output = stream_name.partition("/")
-        sensor, topic = known.get(name), f"/{drone}/{ros_name(name)}"
+        sensor, topic = sensor_by_name.get(name), f"/{drone}/{ros_name(name)}"
         camera, frame = camera_of(sensor), optical_frame(drone, ros_name(name))
         if isinstance(table.raster, Raster) and camera is None:
             continue  # a lidar, or an unknown sensor
