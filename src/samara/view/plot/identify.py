@@ -104,9 +104,9 @@ def _set_row_labels(axes: Axes, names: Sequence[str]) -> None:
 def _draw_relative(axes: Axes, products: Sequence[IdentifiedVehicle], names: Sequence[str]) -> None:
     bounds = [1.0]
     for k, product in enumerate(products):
-        for i, name in enumerate(names):
-            estimate = product.estimate(name)
-            _draw_interval(axes, estimate, i + 0.22 * (k - 0.5 * (len(products) - 1)), estimate.start, k)
+        for estimate in (estimate for estimate in product.estimates if estimate.name in names):
+            y = names.index(estimate.name) + 0.22 * (k - 0.5 * (len(products) - 1))
+            _draw_interval(axes, estimate, y, estimate.start, k)
             bounds += [max(estimate.low / estimate.start, 0.1), estimate.high / estimate.start]
     axes.axvline(1.0, color=INK, linewidth=1.0, linestyle=DASHES)
     axes.set_xscale("log")
@@ -124,7 +124,7 @@ def _draw_signed(axes: Axes, products: Sequence[IdentifiedVehicle], names: Seque
     """Plot each row relative to its scale, or to its largest bound if that is larger; the label at the right states it."""
     scales = {parameter.name: parameter.scale for parameter in identifiable_parameters(products[0].bare)}
     for i, name in enumerate(names):
-        estimates = [product.estimate(name) for product in products]
+        estimates = [estimate for product in products for estimate in product.estimates if estimate.name == name]
         scale = max(
             scales[name], *(max(abs(estimate.low), abs(estimate.high), abs(estimate.start)) for estimate in estimates)
         )
