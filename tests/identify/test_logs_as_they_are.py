@@ -60,7 +60,8 @@ INDEPENDENT_OF_THE_SPEED_RANGE = ("inertia", "centre_of_mass", "motor", "drag", 
 @pytest.mark.long
 def test_two_starts_give_overlapping_intervals():
     """From parameters 20 % off, and from mass and diagonal alone with another range of rotor speeds: what the unknown speed of
-    a command does not scale has overlapping intervals, and the excited inertias are within 2 % of the vehicle that flew."""
+    a command does not scale has overlapping intervals. The intervals of the excited inertias hold those of the vehicle that
+    flew; the values are within 2 %, and 6 % where the thrust curve stands in for the unknown range."""
     truth = random_vehicle(5, 4)
     samples = exact_samples(truth, lively_trajectory(truth), 24.0)
     rng = np.random.default_rng(7)
@@ -86,9 +87,11 @@ def test_two_starts_give_overlapping_intervals():
         if a.name.startswith(INDEPENDENT_OF_THE_SPEED_RANGE):
             assert a.low <= b.high and b.low <= a.high, a.name
     for axis in ("xx", "yy"):
-        value = getattr(truth.inertia_B, axis)
-        assert [first.estimate(f"inertia.{axis}").value, second.estimate(f"inertia.{axis}").value] == pytest.approx(
-            [value, value], rel=0.02
+        value, name = getattr(truth.inertia_B, axis), f"inertia.{axis}"
+        assert first.estimate(name).value == pytest.approx(value, rel=0.02)
+        assert second.estimate(name).value == pytest.approx(value, rel=0.06)
+        assert all(
+            identified.estimate(name).low <= value <= identified.estimate(name).high for identified in (first, second)
         )
 
 

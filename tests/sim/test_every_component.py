@@ -51,7 +51,7 @@ at = [0.1, 0.0, 2.0]
 duration = 10.0
 """
 REJECTION = re.compile(r"^base: (.*): expected .*\b(?:jax|pallas)\b")
-SEPARATE = ("depth_camera", "lidar", "mpc", "propwash", "downwash", "field", "replay", "rk45")
+SEPARATE = ("camera", "depth_camera", "lidar", "mpc", "propwash", "downwash", "field", "replay", "rk45")
 """Components that jax and pallas rejected when this was written: in separate bundles, so that the others fly."""
 TOLERANCE = 1e-9
 COMPONENTS = components()

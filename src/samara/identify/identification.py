@@ -71,8 +71,14 @@ ERROR_WIDENING = (
 seed 11), so that 85 to 99 % of the 95 % intervals contain the truth."""
 COMMANDED_SPEED_SIGMA = 0.1
 """Relative error of rotor speeds that a log without measured ones infers from commands, if the start states no spread."""
-SPEED_POWERS = (("k_thrust", 2.0), ("k_torque", 2.0), ("rotor_drag.axial", 1.0))
-"""Parameters that flights determine relative to a power of the rotor speed."""
+SPEED_POWERS = (
+    ("k_thrust", 2.0),
+    ("k_torque", 2.0),
+    ("rotor_drag.axial", 1.0),
+    ("inertia.xx", 0.25),
+    ("inertia.yy", 0.25),
+)
+"""Parameters that flights determine relative to a power of the rotor speed; J follows what the thrust curve leaves of it."""
 COMMANDED_CURVE_ERROR = 0.15
 """Error of the thrust curve without measured rotor speeds: it contains that of the start's idle speed."""
 IMU_ONLY_WIDENING = (
