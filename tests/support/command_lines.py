@@ -44,6 +44,10 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     (r"python -m tests\.fuzz .*", "the fuzzer; tests/repository/test_fuzz.py runs it"),
     (r"python bench/\w+\.py.*", "a benchmark of the checkout; make bench and its own tests run it"),
     (r"python train_sb3\.py|samara .* sb3-policy\b.*", "needs PyTorch, which the tests do not install"),
+    (
+        r"samara (render|export pictures) look\.mcap.*",
+        "reads the flight of the page's program; tests/view/test_camera_views.py renders and exports one",
+    ),
     (r"python (square|motion_commander_demo)\.py", "needs cflib and a flight in another terminal"),
     (
         r"samara (train (race|navigate)|fly forest\.toml|race hall --controller policy/).*",
